@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "base/alloc.h"

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "base/log.h"
 #include "ioctl/kio_capture.h"
 #include "ioctl/nv_abi.h"

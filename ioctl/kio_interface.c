@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "ioctl/kio.h"
 #include "ioctl/kio_fault.h"
 #include "ioctl/kio_pages.h"

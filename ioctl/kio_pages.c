@@ -14,7 +14,6 @@
 #include "ioctl/kgsl_uapi.h"
 #include "ioctl/kio.h"
 #include "ioctl/nv_uapi.h"
-#include "ioctl/qcom_uapi.h"
 
 /* The form. kgsl: the node whose mappings are named by numbers of pages. */
 struct pages_kio {

@@ -11,7 +11,6 @@
 #include "lower/branch.h"
 
 #include <assert.h>
-#include <string.h>
 
 #define MIN_COST   24   /* ops that a branch must save, for it to pay */
 #define MAX_BEHIND 1024 /* places before a WHERE that are looked at */

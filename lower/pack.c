@@ -8,7 +8,6 @@
 #include "lower/pack.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"

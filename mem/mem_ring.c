@@ -1,7 +1,6 @@
 /* The ring. Positions are running totals: offset = total modulo size. */
 #include "mem/mem_ring.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -3,7 +3,6 @@
 #include "reference/reference_internal.h"
 
 #include <math.h>
-#include <string.h>
 
 static unsigned
 dtype_bits(enum uop_dtype dtype)

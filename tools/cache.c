@@ -1,6 +1,5 @@
 /* `doorbell cache`: what is kept on disk between processes, and its removal. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 

@@ -1,6 +1,5 @@
 /* Contexts of the verbs: which device, which math. */
 #include "doorbell/tensor.h"
-#include "hcq/hcq.h"
 #include "tensor/runtime/ir.h"
 #include "tools/tools.h"
 

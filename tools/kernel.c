@@ -12,7 +12,6 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "doorbell/functions.h"
 #include "doorbell/stats.h"
 #include "tensor/runtime/ir.h"
 #include "tools/eval/eval_expr.h"

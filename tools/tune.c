@@ -12,8 +12,6 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/regular_file.h"
-#include "base/thread.h"
-#include "doorbell/functions.h"
 #include "hcq/hcq_bundle_format.h"
 #include "ioctl/sim_count.h"
 #include "tensor/runtime/ir.h"

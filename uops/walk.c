@@ -3,7 +3,6 @@
 #include "uops/uop.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/alloc.h"
 

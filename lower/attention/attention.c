@@ -1,8 +1,6 @@
 /* Which kernels are attention (lower/attention/attention.h). */
 #include "lower/attention/attention.h"
 
-#include <string.h>
-
 #include "lower/attention/decode_attention.h"
 
 #define MIN_ROWS   16 /* of queries, for a matrix instruction */

@@ -21,7 +21,6 @@
  * threads that read the same unit of 8 rows, or write it, are served by
  * different banks.
  */
-#include <string.h>
 
 #include "base/log.h"
 #include "lower/attention/attention_code.h"

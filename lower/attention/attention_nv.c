@@ -5,7 +5,6 @@
  * ones while a tile is worked on. What a thread has of the scores is what it
  * has to have of them as an operand of the product with v.
  */
-#include <string.h>
 
 #include "base/log.h"
 #include "lower/attention/attention_nv.h"

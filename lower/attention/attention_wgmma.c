@@ -25,7 +25,6 @@
  * and the last row has some again that nobody uses. Of 80: 16 to 79, then 0 to
  * 63.
  */
-#include <string.h>
 
 #include "base/bits.h"
 #include "base/log.h"

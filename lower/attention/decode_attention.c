@@ -7,7 +7,6 @@
  * some at a time, with an M, an L and an O of its own; in the end these are
  * joined, within 32 threads by exchanges, then through LOCAL memory.
  */
-#include <string.h>
 
 #include "base/bits.h"
 #include "base/log.h"

@@ -4,8 +4,6 @@
  */
 #include "lower/decompose/decompose_internal.h"
 
-#include <assert.h>
-
 #include "base/alloc.h"
 
 static bool

@@ -7,7 +7,6 @@
 #include "lower/expand/expand_internal.h"
 
 #include <assert.h>
-#include <string.h>
 
 #define MAX_INSTANCES (1u << 20)
 #define MAX_BYTES     16 /* of an access */

@@ -8,7 +8,6 @@
 #include "lower/expand/expand_internal.h"
 
 #include <assert.h>
-#include <string.h>
 
 static const union uop_arg no_arg = {.bits = 0};
 

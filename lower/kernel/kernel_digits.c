@@ -3,10 +3,7 @@
  */
 #include "lower/kernel/kernel.h"
 
-#include <assert.h>
 #include <string.h>
-
-#include "base/bits.h"
 
 #define MAX_FACTORS 8
 #define MAX_SUM     256 /* of the greatest integers of a word of each part */

@@ -5,8 +5,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/alloc.h"
-
 #define MAX_BOUND ((int64_t)1 << 31) /* of a size, to count so far */
 
 /* Do all ranges of the set stand at a value? NULL: always. With `zeros` only

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 
-#include "base/bits.h"
 #include "base/log.h"
 
 #define GROUP_CYCLES    30000.0 /* least work of a work-group */

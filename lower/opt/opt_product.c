@@ -11,7 +11,6 @@
 
 #include <assert.h>
 
-#include "base/bits.h"
 #include "base/log.h"
 #include "lower/opt/opt_told.h"
 

@@ -10,7 +10,6 @@
 
 #include <assert.h>
 
-#include "base/bits.h"
 #include "base/log.h"
 
 #define VECTORS     2  /* at a time. Zen 4: 1 to 4 are the same */

@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/bits.h"
 #include "base/log.h"
 #include "lower/opt/opt_told.h"
 

@@ -14,7 +14,6 @@
  * Host: along memory a vector of elements at a time, added up within it by
  * shifts; across it vectors of sums.
  */
-#include <string.h>
 
 #include "base/bits.h"
 #include "base/log.h"

@@ -9,7 +9,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "lower/lower.h"
-#include "uops/validate.h"
 
 #define MUCH_MEMORY (UINT64_C(64) << 20) /* bytes: launches may. guess */
 

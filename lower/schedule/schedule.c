@@ -9,8 +9,6 @@
 #include "lower/schedule/sched_internal.h"
 
 #include <assert.h>
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "render/render_internal.h"
 
 /* ---- targets ---- */

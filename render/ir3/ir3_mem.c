@@ -8,7 +8,6 @@
 #include "render/ir3/ir3_emit.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/bits.h"
 

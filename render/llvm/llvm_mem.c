@@ -17,8 +17,6 @@
 
 #include <assert.h>
 
-#include "base/alloc.h"
-
 #define MAX_LANES      256
 #define MAX_WIDE_STEPS 4 /* loads that make up a strided one */
 #define LINE_BYTES     64

@@ -10,7 +10,6 @@
 #include <assert.h>
 
 #include "base/bits.h"
-#include "uops/linear.h"
 
 #define MIN_COLUMNS 4
 #define MIN_STEP    5   /* less is taken apart by shuffles (llvm_mem.c) */

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "base/chip.h"
 #include "render/render_internal.h"
 #include "uops/wmma.h"

@@ -9,7 +9,6 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
 #include "base/bits.h"
 
 #define STATIC_SHARED_BYTES (48u * 1024)

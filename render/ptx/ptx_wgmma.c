@@ -8,7 +8,6 @@
 #include "render/ptx/ptx_internal.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 #include "base/bits.h"
 #include "uops/wmma.h"

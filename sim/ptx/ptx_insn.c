@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 
 struct px_insn *
 px_new_insn(struct px_parse *p)

@@ -2,7 +2,6 @@
  * memory, and the data. */
 #include "sim/ptx/ptx_exec.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "sim/ptx/ptx_rows.h"

@@ -11,7 +11,6 @@
 #include "sim/ptx/ptx_exec.h"
 
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
 #include "sim/ptx/ptx_rows.h"

@@ -3,7 +3,6 @@
 #include "sim/ptx/ptx_parse.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 
 #define MAX_SHARED_BYTES (228u * 1024)
 #define MAX_LOCAL_BYTES  (512u * 1024)

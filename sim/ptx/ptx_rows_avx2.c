@@ -1,6 +1,4 @@
 /* The loops of ptx_rows.inc for processors with AVX2 and FMA. */
-#include <math.h>
-#include <string.h>
 
 #include "base/bits.h"
 #include "sim/ptx/ptx_rows.h"

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "sim/ptx/ptx_rows.h"
 
 #define GROUP_WARPS 4

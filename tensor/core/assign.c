@@ -8,7 +8,6 @@
 #include "tensor/core/tensor_internal.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "tensor/core/rules.h"

@@ -15,7 +15,6 @@
 #include "tensor/core/tensor_internal.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"

@@ -8,7 +8,6 @@
  */
 #include "doorbell/custom.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Labels: what is open, what nodes are marked with, and its text. */
 #include "tensor/core/label.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "tensor/files/idx.h"
 
 #include <limits.h>
-#include <string.h>
 
 #if BELL_HAVE_ZLIB
 #include <zlib.h>

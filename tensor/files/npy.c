@@ -2,14 +2,10 @@
 #include "tensor/files/npy.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/bits.h"
 #include "base/file.h"
 

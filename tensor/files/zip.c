@@ -1,7 +1,6 @@
 /* ZIP archives: the central directory, unpacking, writing. */
 #include "tensor/files/zip.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -3,7 +3,6 @@
 #include "tensor/functions/functions_internal.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

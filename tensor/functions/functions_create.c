@@ -1,7 +1,6 @@
 /* The function table: tensors from nothing, from numbers, at random. */
 #include "tensor/functions/functions_internal.h"
 
-#include "base/alloc.h"
 #include "base/bits.h"
 #include "reference/reference.h"
 #include "tensor/core/node.h"

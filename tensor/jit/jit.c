@@ -19,7 +19,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "base/once.h"
 #include "tensor/core/node.h"
 #include "tensor/jit/jit_feeds.h"

@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "doorbell/ops.h"
-#include "tensor/core/node.h"
 
 #define MAX_ROWS ((uint64_t)1 << 20)
 

@@ -4,8 +4,6 @@
 #include <assert.h>
 #include <math.h>
 
-#include "tensor/ops/select.h"
-
 struct bell_tensor *
 bell_scalar(struct bell_context *ctx, double value)
 {

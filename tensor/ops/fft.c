@@ -15,7 +15,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "tensor/ops/elementwise.h"
 #include "tensor/ops/fft.h"
 #include "tensor/ops/matmul.h"
 

@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/bits.h"
 
 /* ---- x[items] ---- */

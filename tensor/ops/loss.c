@@ -7,7 +7,6 @@
 #include "tensor/ops/elementwise.h"
 #include "tensor/core/rules.h"
 #include "tensor/ops/reduce.h"
-#include "tensor/ops/select.h"
 
 /* The dtype of what is made of t. */
 static enum uop_dtype

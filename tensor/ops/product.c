@@ -1,7 +1,4 @@
 /* Products and distances that are made of the others. */
-#include <assert.h>
-#include <math.h>
-#include <string.h>
 
 #include "tensor/ops/elementwise.h"
 #include "tensor/ops/matmul.h"

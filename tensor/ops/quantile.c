@@ -1,5 +1,4 @@
 /* Order statistics, searching in order, histograms. */
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "doorbell/fft.h"
-#include "tensor/ops/elementwise.h"
 #include "tensor/ops/fft.h"
 
 /* A call's arguments, checked. */

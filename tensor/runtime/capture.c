@@ -2,7 +2,6 @@
 #include "tensor/runtime/capture.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"

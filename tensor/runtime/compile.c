@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "tensor/core/given.h"
 #include "tensor/runtime/ir.h"
 #include "tensor/runtime/profile.h"
 #include "tensor/runtime/search.h"

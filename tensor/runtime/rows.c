@@ -2,10 +2,8 @@
 #include "tensor/runtime/rows.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/core/node.h"
 #include "tensor/runtime/runtime.h"
 
 /* guess: a sequence that grows begins with so few rows, the first ones. More

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/runtime/run.h"
 
 #define POISON 0xcbcbcbcbu
 

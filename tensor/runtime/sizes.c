@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "base/map.h"
 #include "tensor/core/node.h"
 #include "tensor/runtime/rows.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "hcq/hcq_graph.h"
 #include "tensor/runtime/run.h"
 

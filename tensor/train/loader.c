@@ -8,16 +8,13 @@
  */
 #include "doorbell/loader.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "base/once.h"
 #include "base/thread.h"
-#include "tensor/core/node.h"
 #include "tensor/runtime/stage.h"
 #include "tensor/core/tensor_internal.h"
 

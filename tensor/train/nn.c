@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/ops/elementwise.h"
 #include "tensor/train/nn.h"
 #include "tensor/ops/reduce.h"
 

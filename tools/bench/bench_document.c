@@ -8,10 +8,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "base/thread.h"
 #include "tools/commit.h"
 #include "base/json.h"

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/thread.h"
 #include "tools/bench/bench.h"
 
 /* ---- statistics ---------------------------------------------------------- */

@@ -1,6 +1,4 @@
 /* Probes in PTX; assembled by ptxas for cards, packed for simulated ones. */
-#include <stdio.h>
-#include <string.h>
 
 #include "base/bits.h"
 #include "render/ptx/nv_container.h"

@@ -2,10 +2,8 @@
  * host memory. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "base/thread.h"
 #include "tools/bench/bench.h"
 

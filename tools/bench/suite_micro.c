@@ -1,7 +1,6 @@
 /* Bench: single things that programs are made of, by kernels that do nothing
  * else: atomics, barriers, branches, waits for instructions, caches, constants
  * and integers of other widths. */
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"

@@ -1,7 +1,6 @@
 /* Bench: what programs are made of, on tensors; and how a row of tensors is
  * measured. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/bits.h"
 #include "base/thread.h"

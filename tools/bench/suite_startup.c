@@ -5,7 +5,6 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "doorbell/ops.h"
-#include "doorbell/stats.h"
 #include "doorbell/tensor.h"
 #include "tools/bench/bench.h"
 #include "tools/tools.h"

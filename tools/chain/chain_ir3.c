@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "render/ir3/ir3.h"
 #include "tools/chain/chain_internal.h"
 

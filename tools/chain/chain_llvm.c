@@ -1,7 +1,6 @@
 /* Chains in LLVM's IR, for AMD's cards and for the CPU, where words are vectors
  * of words. */
 #include <stdio.h>
-#include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif

@@ -2,9 +2,7 @@
 #include "tools/demo/digits.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "base/bits.h"
 #include "base/map.h"
 
 #define MAX_POINTS 24

@@ -1,7 +1,6 @@
 /* The model: weights from a file, and the forward pass. */
 #include "tools/demo/llama.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

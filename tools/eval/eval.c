@@ -1,6 +1,5 @@
 /* `doorbell eval`: an expression over .npy files. */
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

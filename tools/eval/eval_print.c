@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/bits.h"
 #include "reference/reference.h"
 #include "base/json.h"
 

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 
 #define N_PLACES  4
 #define N_NEEDED  2

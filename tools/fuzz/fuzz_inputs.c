@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "doorbell/jit.h"
 
 #define N_CALLS 4 /* of each two, the second has what the first left */

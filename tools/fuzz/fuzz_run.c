@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "doorbell/jit.h"
 
 #define N_NOISY 3 /* evaluations with noise, always */

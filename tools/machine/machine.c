@@ -11,12 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "tools/machine/way.h"
 
 #define PCI "/sys/bus/pci/devices"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "hcq/hcq.h"
 #include "hcq/hcq_facts.h"
 #include "base/json.h"
 #include "tools/tools.h"

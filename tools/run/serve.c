@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "base/thread.h"
 #include "hcq/hcq_bundle.h"
 #include "tools/run/wire.h"

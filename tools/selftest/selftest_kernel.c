@@ -1,7 +1,6 @@
 /* Selftest: kernels, from one thread that stores a number to shared memory,
  * stacks and atomics. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/bits.h"
 #include "tools/selftest/selftest.h"

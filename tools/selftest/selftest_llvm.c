@@ -3,10 +3,8 @@
  * attributes, or registers and arguments would be kept for it.
  * src: docs/hardware/amd-code.md, "Compiling", "Arguments". */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "render/llvm/amdgpu.h"
 #include "tools/selftest/selftest.h"
 

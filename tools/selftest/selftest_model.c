@@ -3,7 +3,6 @@
  * which is set for the step alone. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/env.h"
 #include "base/bits.h"

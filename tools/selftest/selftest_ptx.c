@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "render/ptx/nv_container.h"
 #include "tools/selftest/selftest.h"
 

@@ -2,10 +2,8 @@
  * reference evaluator. */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
 #include "doorbell/tensor.h"

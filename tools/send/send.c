@@ -2,7 +2,6 @@
 #include "tools/send/send.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -1,11 +1,9 @@
 /* Steps through a cassette: what its doorbells submitted, packet by packet. No
  * card runs it: registers are those that packets set, memory is what was
  * recorded with the submissions. */
-#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "ioctl/cassette.h"
 #include "ioctl/kio.h"
 #include "tools/step/step.h"

@@ -1,7 +1,6 @@
 /* `doorbell top`: what devices do now, again and again. */
 #include "tools/top/top.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <signal.h>

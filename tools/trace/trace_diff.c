@@ -3,7 +3,6 @@
  * waits and where it has its memory: none of it is a difference.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 

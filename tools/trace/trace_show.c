@@ -1,6 +1,5 @@
 /* `doorbell trace show|replay`: what is in cassettes. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

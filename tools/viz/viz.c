@@ -2,14 +2,12 @@
 #include "tools/viz/viz.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/bits.h"
 #include "base/env.h"
 #include "base/file.h"

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "tools/viz/viz.h"

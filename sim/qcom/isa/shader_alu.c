@@ -2,7 +2,6 @@
  *
  * src: docs/hardware/adreno-code.md, "Encodings", "Arithmetic"
  */
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
  * src: docs/hardware/adreno-code.md, "Global memory", "Local and private
  * memory", "Descriptors"; docs/hardware/adreno-queues.md, "Private memory"
  */
-#include <assert.h>
 #include <string.h>
 
 #include "sim/qcom/isa/shader_internal.h"

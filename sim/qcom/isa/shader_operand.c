@@ -1,5 +1,4 @@
 /* What instructions read and write: registers, constants, immediates. */
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
  * src: docs/hardware/adreno-code.md, "Control flow", "Barriers";
  * docs/hardware/adreno-queues.md, "Numbers of items"
  */
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

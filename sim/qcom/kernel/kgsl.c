@@ -3,7 +3,6 @@
  * src: docs/hardware/adreno-kernel.md, "KGSL", "Contexts", "KGSL memory",
  * "Submission", "KGSL faults"
  */
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 

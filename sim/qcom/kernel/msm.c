@@ -2,13 +2,11 @@
  *
  * src: docs/hardware/adreno-kernel.md, "msm"
  */
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/bits.h"
 #include "ioctl/msm_uapi.h"
 #include "ioctl/qcom_uapi.h"
 #include "sim/qcom/kernel/qk.h"

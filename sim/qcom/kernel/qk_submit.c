@@ -1,8 +1,6 @@
 /* Contexts and batches of the simulated kernels for Adreno. */
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
