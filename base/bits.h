@@ -34,6 +34,15 @@ log2_floor(uint64_t x)
     return 63u - (unsigned)__builtin_clzll(x);
 }
 
+/* For qsort. */
+static inline int
+compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
 /* The greatest power of two that divides x; 0 for 0, which all divide. */
 static inline uint64_t
 lowest_bit(uint64_t x)

@@ -336,14 +336,6 @@ only_stores(const struct linear *l, const struct loop *loop)
     return loads && n > TURN_ELEMS;
 }
 
-static int
-compare_ids(const void *a, const void *b)
-{
-    const struct uop *const *x = a, *const *y = b;
-
-    return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
-}
-
 /* Moves `u` and what it is made of, where that is left, to out[n..]. Returns
  * the new n. */
 static uint32_t
@@ -391,11 +383,11 @@ store_by_turns(struct linear *l, struct loop *loop)
         elems += u->src[2]->lanes;
         if (elems < TURN_ELEMS)
             continue;
-        qsort(out + begin, n - begin, sizeof(*out), compare_ids);
+        qsort(out + begin, n - begin, sizeof(*out), uop_compare_ids);
         begin = n;
         elems = 0;
     }
-    qsort(out + begin, n - begin, sizeof(*out), compare_ids);
+    qsort(out + begin, n - begin, sizeof(*out), uop_compare_ids);
     begin = n;
     for (i = loop->n_early; i < loop->n_items; i++) { /* what nobody stores */
         uint8_t *mark = &l->marks[list_place(l, loop->items[i])];

@@ -206,14 +206,6 @@ run_first(struct kernel_run *run, uint32_t topics)
     return status;
 }
 
-static int
-compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* --stats: one run, each kernel by itself. */
 static bell_status
 run_stats(struct kernel_run *run, uint32_t topics)

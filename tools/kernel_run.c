@@ -75,14 +75,6 @@ make_args(struct timed_run *run, const struct tensor_ir *ir)
     return BELL_OK;
 }
 
-static int
-compare_numbers(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The first launch is not counted. */
 static bell_status
 launch_kernel(struct timed_run *run, const struct tensor_ir *ir, int64_t n_runs,
@@ -121,7 +113,7 @@ run_kernel_program(struct timed_run *run, const struct tensor_ir *ir,
         return bell_fail(BELL_E_NO_MEMORY, "out of memory");
     status = launch_kernel(run, ir, n_runs, times);
     if (status == BELL_OK) {
-        qsort(times, (size_t)n_runs, sizeof(*times), compare_numbers);
+        qsort(times, (size_t)n_runs, sizeof(*times), compare_doubles);
         *out_us = times[n_runs / 2];
     }
     host_free(times);

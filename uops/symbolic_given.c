@@ -52,14 +52,6 @@ add_given_node(struct nodes *nodes, const struct uop *u)
     return true;
 }
 
-static int
-compare_ids(const void *a, const void *b)
-{
-    const struct uop *const *x = a, *const *y = b;
-
-    return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
-}
-
 /* Arithmetic can be computed anywhere. What is below other nodes stays as it
  * is: a LOAD in the expression is done whether the condition holds or not. */
 static bool
@@ -88,7 +80,7 @@ collect_given_nodes(struct nodes *nodes, const struct uop *root)
                 return false;
         }
     }
-    qsort(nodes->list, nodes->n, sizeof(nodes->list[0]), compare_ids);
+    qsort(nodes->list, nodes->n, sizeof(nodes->list[0]), uop_compare_ids);
     return true;
 }
 

@@ -227,6 +227,15 @@ uop_bounds(const struct uop_graph *g, const struct uop *u)
     return u->id < g->n_bounds ? g->bounds[u->id] : UOP_ANY_BOUNDS;
 }
 
+/* For qsort of pointers to nodes: as they were made. */
+static inline int
+uop_compare_ids(const void *a, const void *b)
+{
+    const struct uop *const *x = a, *const *y = b;
+
+    return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
+}
+
 static inline bool
 uop_dtype_is_float(unsigned dtype)
 {

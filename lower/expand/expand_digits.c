@@ -59,16 +59,6 @@ bits_as(struct expand *e, const struct uop *x, enum uop_dtype dtype)
     return uop_make(e->g, UOP_BITCAST, dtype, x->lanes, no_arg, &x, 1);
 }
 
-/* Lane 0 and on of `memory`, from element `index` on. */
-static const struct uop *
-load_from(struct expand *e, const struct uop *memory, const struct uop *index,
-          uint16_t lanes)
-{
-    const struct uop *src[2] = {memory, index};
-
-    return uop_make(e->g, UOP_LOAD, memory->dtype, lanes, no_arg, src, 2);
-}
-
 static const struct uop *
 store_to(struct expand *e, const struct uop *memory, const struct uop *index,
          const struct uop *value)
@@ -85,15 +75,6 @@ end_of(struct expand *e, const struct uop *range, const struct uop **src,
 {
     src[0] = range;
     return uop_new(e->g, UOP_END, UOP_VOID, 1, no_arg, src, n + 1);
-}
-
-/* `memory`, as it is behind `end`. */
-static const struct uop *
-behind(struct expand *e, const struct uop *memory, const struct uop *end)
-{
-    const struct uop *src[2] = {memory, end};
-
-    return uop_new(e->g, UOP_AFTER, memory->dtype, 1, no_arg, src, 2);
 }
 
 /* ---- floats in digits ---- */
@@ -234,8 +215,8 @@ fill_digits(struct expand *e, struct digits *d, uint32_t number)
         store_to(e, d->scale, expand_op_num(e, UOP_MUL, block, LANES / 4),
                  expand_broadcast(e, scale, LANES / 4));
     end = end_of(e, block, src, n);
-    d->bytes = behind(e, d->bytes, end);
-    d->scale = behind(e, d->scale, end);
+    d->bytes = expand_after(e, d->bytes, end);
+    d->scale = expand_after(e, d->scale, end);
     return uop_graph_status(e->g);
 }
 
@@ -255,8 +236,8 @@ dot(struct expand *e, const struct digits *d, const struct uop *vector,
                                                : splat(e, UOP_I32, 0, LANES)};
         for (part = 0; part < d->n_parts; part++) {
             src[1] = bytes[part];
-            src[2] = load_from(e, d->bytes,
-                               bytes_index(e, d, vector, part, digit), BYTES);
+            src[2] = expand_load(e, d->bytes,
+                                 bytes_index(e, d, vector, part, digit), BYTES);
             src[0] =
                 uop_make(e->g, UOP_BYTE_DOT, UOP_I32, LANES, no_arg, src, 3);
         }
@@ -279,7 +260,7 @@ fill_first(struct expand *e, struct digits *d, uint32_t number)
     sum = uop_alu2(e->g, UOP_MUL, sum, uop_const_like(e->g, sum, d->of.bias));
     src[1] =
         store_to(e, d->first, expand_op_num(e, UOP_MUL, vector, LANES), sum);
-    d->first = behind(e, d->first, end_of(e, vector, src, 1));
+    d->first = expand_after(e, d->first, end_of(e, vector, src, 1));
 }
 
 static bell_status
@@ -346,8 +327,8 @@ add_vector(struct expand *e, const struct member *m, const struct uop *vector,
     union uop_arg repeat = {.i = LANES / 4};
     int64_t part;
 
-    bytes = load_from(e, d->of.bytes->src[0], begin_of(e, m->bits, d->of.bytes),
-                      BYTES);
+    bytes = expand_load(e, d->of.bytes->src[0],
+                        begin_of(e, m->bits, d->of.bytes), BYTES);
     e->inst = m->bits;
     for (part = 0; part < d->n_parts; part++) {
         if (d->of.part >= 0)
@@ -355,12 +336,12 @@ add_vector(struct expand *e, const struct member *m, const struct uop *vector,
         bits[part] = bits_of(e, &d->of, bytes);
     }
     e->inst = before;
-    sum = dot(e, d, vector, bits, load_from(e, d->first, at, LANES));
+    sum = dot(e, d, vector, bits, expand_load(e, d->first, at, LANES));
     sum = uop_alu2(e->g, UOP_MUL, uop_cast(e->g, sum, UOP_F32),
-                   load_from(e, d->scale, at, LANES));
+                   expand_load(e, d->scale, at, LANES));
     if (load->op == UOP_CAST)
         load = load->src[0];
-    scale = load_from(e, load->src[0], begin_of(e, m->scale, load), BLOCKS);
+    scale = expand_load(e, load->src[0], begin_of(e, m->scale, load), BLOCKS);
     scale = uop_cast(e->g, scale, UOP_F32);
     scale = uop_make(e->g, UOP_LANES_REPEAT, UOP_F32, LANES, repeat, &scale, 1);
     return uop_alu3(e->g, UOP_MULACC, sum, scale, acc);

@@ -113,6 +113,28 @@ expand_num(const struct expand *e, int64_t value)
     return uop_const_int(e->g, UOP_I64, value);
 }
 
+/* Elements of `memory` from `index` on. */
+static inline const struct uop *
+expand_load(const struct expand *e, const struct uop *memory,
+            const struct uop *index, uint16_t lanes)
+{
+    const struct uop *src[2] = {memory, index};
+    const union uop_arg none = {.bits = 0};
+
+    return uop_make(e->g, UOP_LOAD, memory->dtype, lanes, none, src, 2);
+}
+
+/* `memory`, as it is behind an END or a BARRIER. */
+static inline const struct uop *
+expand_after(const struct expand *e, const struct uop *memory,
+             const struct uop *end)
+{
+    const struct uop *src[2] = {memory, end};
+    const union uop_arg none = {.bits = 0};
+
+    return uop_new(e->g, UOP_AFTER, memory->dtype, 1, none, src, 2);
+}
+
 /* op(a, constant) */
 static inline const struct uop *
 expand_op_num(const struct expand *e, enum uop_op op, const struct uop *a,

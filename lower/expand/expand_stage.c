@@ -889,14 +889,6 @@ start_barrier(struct expand *e)
     return uop_new(e->g, UOP_BARRIER, UOP_VOID, 1, no_arg, src, n);
 }
 
-static const struct uop *
-put_after(struct expand *e, const struct uop *memory, const struct uop *barrier)
-{
-    const struct uop *src[2] = {memory, barrier};
-
-    return uop_new(e->g, UOP_AFTER, memory->dtype, 1, no_arg, src, 2);
-}
-
 /* The loop over tiles, if it is one loop. */
 static int32_t
 find_tile_loop(const struct expand *e)
@@ -1101,7 +1093,7 @@ copy_first(struct expand *e, const struct uop **out_barrier)
             if (e->ahead && t >= e->k->sizes[e->tile_loop])
                 break;
             if (e->commit)
-                s->memory = put_after(e, s->memory, e->commit);
+                s->memory = expand_after(e, s->memory, e->commit);
             BELL_TRY(copy_operand(e, s, &turn, &e->first));
         }
         BELL_TRY(first_effects(e, &src, &n));
@@ -1185,14 +1177,14 @@ expand_copy_stages(struct expand *e)
         struct expand_stage *s = &e->stages[i];
         s->memory = expand_local(e, s->dtype, (uint64_t)s->size * e->n_buffers);
         if (barrier)
-            s->memory = put_after(e, s->memory, barrier);
+            s->memory = expand_after(e, s->memory, barrier);
         s->half = expand_num(e, 0);
         if (e->n_buffers > 1)
             s->half = half_of(e, s, e->base[e->tile_loop]);
     }
     BELL_TRY(copy_first(e, &barrier));
     for (i = 0; i < e->n_stages; i++)
-        e->stages[i].memory = put_after(e, e->stages[i].memory, barrier);
+        e->stages[i].memory = expand_after(e, e->stages[i].memory, barrier);
     if (e->n_buffers > 1)
         BELL_TRY(copy_next(e));
     if (e->shared_bytes > most)

@@ -190,25 +190,6 @@ expand_end_with_barrier(struct expand *e, uint64_t context)
         e->barrier_ends |= (uint64_t)1 << (63 - __builtin_clzll(loops));
 }
 
-/* The memory as it is after the barrier. */
-static const struct uop *
-after_barrier(struct expand *e, const struct uop *memory,
-              const struct uop *barrier)
-{
-    const struct uop *src[2] = {memory, barrier};
-
-    return uop_new(e->g, UOP_AFTER, memory->dtype, 1, no_arg, src, 2);
-}
-
-static const struct uop *
-load_partial(struct expand *e, const struct uop *memory,
-             const struct uop *index, uint16_t lanes)
-{
-    const struct uop *src[2] = {memory, index};
-
-    return uop_make(e->g, UOP_LOAD, memory->dtype, lanes, no_arg, src, 2);
-}
-
 /* ---- joining ---- */
 
 /* Parts being joined: those of the threads whose numbers differ in `n_log2`
@@ -266,7 +247,7 @@ store_parts(struct thread_join *j, const struct uop *after,
         const struct uop *u = *j->parts[i].value, *src[4];
         src[0] = j->memory[u->dtype];
         if (after)
-            src[0] = after_barrier(e, src[0], after);
+            src[0] = expand_after(e, src[0], after);
         src[1] = partial_index(j, i, e->tid);
         src[2] = u;
         src[3] = gate;
@@ -313,7 +294,7 @@ join_shares(struct thread_join *j, const struct uop *barrier, uint32_t n_left)
     gate = expand_op_num(e, UOP_CMPLT, digit, n_left);
     for (i = 0; i < j->n_parts; i++) {
         const struct uop *own = *j->parts[i].value, *sum = own, *src[4];
-        src[0] = after_barrier(e, j->memory[own->dtype], barrier);
+        src[0] = expand_after(e, j->memory[own->dtype], barrier);
         src[2] = expand_broadcast(
             e, uop_identity(e->g, j->parts[i].op, own->dtype), own->lanes);
         src[3] = gate;
@@ -344,12 +325,12 @@ join_all_threads(struct thread_join *j, const struct uop *barrier, uint32_t n)
         bool wide = j->shift == 0 && own->lanes == 1 && n >= 4;
         uint32_t step = wide ? 4 : 1, m = 0;
         union uop_arg op = {.i = j->parts[i].op};
-        memory = after_barrier(e, j->memory[own->dtype], barrier);
+        memory = expand_after(e, j->memory[own->dtype], barrier);
         for (q = 0; q < n; q += step) {
             const struct uop *tid =
                 expand_op_num(e, UOP_ADD, first, (int64_t)q << j->shift);
-            x[m++] = load_partial(e, memory, partial_index(j, i, tid),
-                                  wide ? 4 : own->lanes);
+            x[m++] = expand_load(e, memory, partial_index(j, i, tid),
+                                 wide ? 4 : own->lanes);
         }
         *j->parts[i].value = expand_join_values(e, j->parts[i].op, x, m);
         if (wide)

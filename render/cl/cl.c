@@ -342,8 +342,8 @@ begin_cl_loop(struct cl_emit *e, const struct uop *u)
     return set_cl_value(e, u, &v);
 }
 
-static void
-close_block(struct cl_emit *e)
+void
+cl_close_block(struct cl_emit *e)
 {
     assert(e->depth > 0);
     e->depth--;
@@ -356,7 +356,7 @@ end_cl_loop(struct cl_emit *e, const struct uop *u)
 {
     if (e->n_loops == 0 || e->loops[e->n_loops - 1].range != u->src[0])
         return cl_refuse(e, u, "loops do not nest");
-    close_block(e);
+    cl_close_block(e);
     e->n_loops--;
     return BELL_OK;
 }
@@ -475,7 +475,7 @@ emit_cl_one(struct cl_emit *e, const struct uop *u)
     case UOP_ENDIF:
         if (e->depth == e->n_loops)
             return cl_refuse(e, u, "nothing is open");
-        close_block(e);
+        cl_close_block(e);
         return BELL_OK;
     case UOP_BARRIER:
         cl_indent(e);

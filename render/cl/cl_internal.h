@@ -78,6 +78,8 @@ void cl_op(struct cl_emit *e, const char *fmt, const struct cl_opnd *o);
 void cl_put_opnd(struct render_text *t, struct cl_opnd o);
 /* A line's indent. */
 void cl_indent(struct cl_emit *e);
+/* The end of a block, "}". */
+void cl_close_block(struct cl_emit *e);
 
 /* The type of a value, or of an element in memory: "float". */
 const char *cl_type(unsigned dtype);

@@ -182,15 +182,6 @@ open_gate(struct cl_emit *e, const struct cl_access *a, uint32_t lane)
     e->depth++;
 }
 
-static void
-close_gate(struct cl_emit *e)
-{
-    assert(e->depth > 0);
-    e->depth--;
-    cl_indent(e);
-    render_put(&e->body, "}\n");
-}
-
 /* "*(p0_f32 + 4)" */
 static void
 put_element(struct cl_emit *e, const struct cl_access *a, uint32_t lane)
@@ -304,7 +295,7 @@ load_piece(struct cl_emit *e, const struct cl_access *a, uint32_t lane,
         render_put(&e->body, " = v.s%x%s;\n", i,
                    a->dtype == UOP_BOOL ? " != 0" : "");
     }
-    close_gate(e);
+    cl_close_block(e);
 }
 
 bell_status

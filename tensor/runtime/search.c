@@ -18,6 +18,7 @@
 #include "base/thread.h"
 #include "tensor/runtime/run.h"
 #include "tensor/core/tensor_internal.h"
+#include "base/bits.h"
 
 /* guess: all of these, so that five seconds are enough on two cores. */
 #define MAX_CANDIDATES 1024
@@ -403,14 +404,6 @@ search_beam(struct search *s)
 }
 
 /* ---- the end ---- */
-
-static int
-compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 static double
 median(double *list, uint32_t n)

@@ -19,6 +19,7 @@
 #include "doorbell/tensor.h"
 #include "hcq/hcq.h"
 #include "tools/selftest/selftest.h"
+#include "base/thread.h"
 
 #define BENCH_ROWS_MAX    256
 #define BENCH_SAMPLES_MAX 4096 /* of a pass */
@@ -424,5 +425,11 @@ BELL_MUST_CHECK bell_status bench_write_html(const char *path,
                                              const char *document,
                                              const char *other,
                                              size_t other_bytes);
+
+static inline double
+ns_since(uint64_t start_ns)
+{
+    return (double)(time_now_ns() - start_ns);
+}
 
 #endif

@@ -10,16 +10,9 @@
 
 #include "base/alloc.h"
 #include "tools/bench/bench.h"
+#include "base/bits.h"
 
 /* ---- statistics ---------------------------------------------------------- */
-
-static int
-compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 /* Between the two values around place p of n - 1. */
 static double

@@ -7,12 +7,6 @@
 #include "base/thread.h"
 #include "tools/bench/bench.h"
 
-static double
-ns_since(uint64_t start_ns)
-{
-    return (double)(time_now_ns() - start_ns);
-}
-
 static void
 name_size(uint64_t n_bytes, char out[16])
 {

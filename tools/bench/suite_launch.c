@@ -13,12 +13,6 @@
 /* Longer than a thread spins that waits for a signal (50 us on the CPU). */
 #define HOLD_NS 100000
 
-static double
-ns_since(uint64_t start_ns)
-{
-    return (double)(time_now_ns() - start_ns);
-}
-
 /* One command of the kind that is measured: a kernel of one thread, or if
  * `to` is 0 none at all. */
 static void

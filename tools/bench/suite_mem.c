@@ -16,12 +16,6 @@
 #define LINE_BYTES 128u       /* of the chase: at least a cache line's step */
 #define WARM_STEPS (1u << 19) /* at most, before it is timed */
 
-static double
-ns_since(uint64_t start_ns)
-{
-    return (double)(time_now_ns() - start_ns);
-}
-
 /* ---- host memory --------------------------------------------------------- */
 
 static bell_status

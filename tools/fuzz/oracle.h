@@ -288,4 +288,24 @@ BELL_MUST_CHECK bell_status oracle_check(struct oracle_run *run,
 BELL_MUST_CHECK bell_status oracle_check_memory(struct oracle_run *run,
                                                 const struct oracle_row *row);
 
+/* Adds v, and its magnitude, to element k. */
+static inline void
+oracle_add_term(struct oracle_array *out, size_t k, long double v)
+{
+    out->v[k] += v;
+    out->scale[k] += v < 0 ? -v : v;
+}
+
+/* The place in row-major order of an element of t. */
+static inline size_t
+oracle_flat(const struct oracle_array *t, const int64_t *at)
+{
+    size_t k = 0;
+    uint32_t i;
+
+    for (i = 0; i < t->rank; i++)
+        k = k * (size_t)t->d[i] + (size_t)at[i];
+    return k;
+}
+
 #endif

@@ -95,14 +95,6 @@ read_padding(const struct oracle *o, uint32_t k, struct conv_windows *w)
     }
 }
 
-/* Adds v, and its magnitude, to element k. */
-static void
-add_term(struct oracle_array *out, size_t k, long double v)
-{
-    out->v[k] += v;
-    out->scale[k] += fabsl(v);
-}
-
 /* The bias of each channel; `area` elements are a channel's. */
 static void
 add_bias(struct oracle_array *out, const struct oracle_array *bias, size_t area,
@@ -111,7 +103,7 @@ add_bias(struct oracle_array *out, const struct oracle_array *bias, size_t area,
     size_t k;
 
     for (k = 0; bias && k < out->n; k++)
-        add_term(out, k, bias->v[k / area % channels]);
+        oracle_add_term(out, k, bias->v[k / area % channels]);
 }
 
 /* Parameters 3: stride, then padding and dilation at `k_padding`,
@@ -164,10 +156,11 @@ define_conv(struct oracle *o)
                 do {
                     int64_t k = find_element(&s, at, offset);
                     for (i = 0; i < per && k >= 0; i++)
-                        add_term(out, cell,
-                                 x->v[(b * in + c / each * per + i) * area +
-                                      (size_t)k] *
-                                     w->v[(c * per + i) * n_taps + tap]);
+                        oracle_add_term(
+                            out, cell,
+                            x->v[(b * in + c / each * per + i) * area +
+                                 (size_t)k] *
+                                w->v[(c * per + i) * n_taps + tap]);
                     tap++;
                 } while (oracle_next(offset, s.kernel, s.n));
                 cell++;
@@ -214,7 +207,7 @@ define_conv_transpose(struct oracle *o)
                 do {
                     int64_t k = find_element(&t, at, offset);
                     for (i = 0; i < per && k >= 0; i++)
-                        add_term(
+                        oracle_add_term(
                             out,
                             (b * n_out + c / (in / groups) * per + i) * area +
                                 (size_t)k,
@@ -326,7 +319,8 @@ back_max_pool(struct oracle *o)
                         n_equal++;
                     else if (x->v[from + (size_t)k] == most &&
                              g->v[from + (size_t)k] != ORACLE_ANY)
-                        add_term(g, from + (size_t)k, y->v[cell] / n_equal);
+                        oracle_add_term(g, from + (size_t)k,
+                                        y->v[cell] / n_equal);
                 } while (oracle_next(offset, s.kernel, s.n));
             }
             cell++;
@@ -361,7 +355,7 @@ define_avg_pool(struct oracle *o)
                 if (k < 0)
                     continue;
                 n_in++;
-                add_term(out, cell, x->v[from + (size_t)k]);
+                oracle_add_term(out, cell, x->v[from + (size_t)k]);
             } while (oracle_next(offset, s.kernel, s.n));
             n_all = oracle_flag(o, 5) ? n_all : n_in;
             out->v[cell] /= n_all;
@@ -398,7 +392,7 @@ define_adaptive_pool(struct oracle *o)
                 for (i = 0; i < axes; i++)
                     k = k * (size_t)x->d[lead + i] +
                         (size_t)(first[i] + offset[i]);
-                add_term(out, cell, x->v[from + k]);
+                oracle_add_term(out, cell, x->v[from + k]);
             } while (oracle_next(offset, n, axes));
             out->v[cell] /= count_all(n, axes);
             out->scale[cell++] /= count_all(n, axes);
@@ -806,7 +800,7 @@ define_grid_sample(struct oracle *o)
                     w *= weight[i][rest % n];
                 }
                 if (is_in)
-                    add_term(out, cell, w * x->v[image * area + k]);
+                    oracle_add_term(out, cell, w * x->v[image * area + k]);
             }
         }
     }
@@ -873,7 +867,7 @@ define_roi_align(struct oracle *o)
                 for (q = 0; q < parts[1]; q++, cell++) {
                     for (i = 0; i < rows; i++) {
                         for (j = 0; j < columns; j++)
-                            add_term(
+                            oracle_add_term(
                                 out, cell,
                                 take_between(
                                     v, h, w,

@@ -110,13 +110,6 @@ new_order_gradient(struct oracle *o)
     return o->gradient[0];
 }
 
-static void
-add_adjoint(struct oracle_array *gradient, size_t at, long double g)
-{
-    gradient->v[at] += g;
-    gradient->scale[at] += fabsl(g);
-}
-
 /* To what is picked; a NaN has no slope. */
 static void
 back_picked(struct oracle *o, const struct lines *t, pick_fn *pick)
@@ -126,7 +119,8 @@ back_picked(struct oracle *o, const struct lines *t, pick_fn *pick)
 
     for (i = 0; o->adjoint[0] && i < t->n; i++) {
         size_t mine = pick(o, t, i);
-        add_adjoint(gradient, t->at[i * t->len + mine], o->adjoint[0]->v[i]);
+        oracle_add_term(gradient, t->at[i * t->len + mine],
+                        o->adjoint[0]->v[i]);
         for (k = 0; isnan(value_at(t, i, mine)) && k < t->len; k++)
             gradient->v[t->at[i * t->len + k]] = ORACLE_ANY;
     }
@@ -207,7 +201,7 @@ share(struct oracle *o, const struct lines *t, bool most,
             if (isnan(v))
                 gradient->v[at] = ORACLE_ANY;
             else if (value_at(t, i, k) == v)
-                add_adjoint(gradient, at, g->v[i] / n);
+                oracle_add_term(gradient, at, g->v[i] / n);
         }
     }
 }
@@ -299,7 +293,8 @@ back_running(struct oracle *o)
     size_t *best = find_running(o), k;
 
     for (k = 0; k < x->n; k++)
-        add_adjoint(gradient, place_along(o, k, best[k]), o->adjoint[0]->v[k]);
+        oracle_add_term(gradient, place_along(o, k, best[k]),
+                        o->adjoint[0]->v[k]);
 }
 
 /* ---- order statistics ---- */
@@ -380,7 +375,7 @@ share_picked(struct oracle *o, const struct lines *t, pick_fn *pick)
         if (isnan(v))
             gradient->v[k] = ORACLE_ANY;
         else if (value_at(t, 0, k) == v)
-            add_adjoint(gradient, k, o->adjoint[0]->v[0] / n);
+            oracle_add_term(gradient, k, o->adjoint[0]->v[0] / n);
     }
 }
 
@@ -505,8 +500,8 @@ back_quantile(struct oracle *o)
         for (i = 0; i < t.n; i++) {
             long double g = o->adjoint[0]->v[j * t.n + i];
             if (find_share(o, &t, i, share, &low, &high, &w)) {
-                add_adjoint(gradient, t.at[i * t.len + low], (1 - w) * g);
-                add_adjoint(gradient, t.at[i * t.len + high], w * g);
+                oracle_add_term(gradient, t.at[i * t.len + low], (1 - w) * g);
+                oracle_add_term(gradient, t.at[i * t.len + high], w * g);
                 continue;
             }
             for (k = 0; k < t.len; k++)

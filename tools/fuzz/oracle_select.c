@@ -124,14 +124,6 @@ give_taken(struct oracle *o, const struct taken *t)
         out->v[k] = x->v[t->from[k]];
 }
 
-/* The adjoint `g`, added at a place of a gradient. */
-static void
-add_adjoint(struct oracle_array *gradient, size_t at, long double g)
-{
-    gradient->v[at] += g;
-    gradient->scale[at] += fabsl(g);
-}
-
 static struct oracle_array *
 new_select_gradient(struct oracle *o, uint32_t k)
 {
@@ -149,19 +141,7 @@ back_taken(struct oracle *o, const struct taken *t)
     size_t k;
 
     for (k = 0; k < t->n; k++)
-        add_adjoint(gradient, t->from[k], o->adjoint[0]->v[k]);
-}
-
-/* The place in row-major order of an element of t. */
-static size_t
-select_place_of(const struct oracle_array *t, const int64_t *at)
-{
-    size_t k = 0;
-    uint32_t i;
-
-    for (i = 0; i < t->rank; i++)
-        k = k * (size_t)t->d[i] + (size_t)at[i];
-    return k;
+        oracle_add_term(gradient, t->from[k], o->adjoint[0]->v[k]);
 }
 
 /* An index counted from the end, where it is negative. */
@@ -195,7 +175,7 @@ take_select(struct oracle *o, struct taken *t)
         for (i = 0; i < x->rank; i++)
             from[i] = i == axis ? index_in(oracle_num(o, 2), x->d[axis])
                                 : at[i - (i > axis)];
-        t->from[k] = select_place_of(x, from);
+        t->from[k] = oracle_flat(x, from);
         oracle_next(at, t->d, t->rank);
     }
 }
@@ -215,7 +195,7 @@ take_narrow(struct oracle *o, struct taken *t)
     for (k = 0; k < t->n; k++) {
         memcpy(from, at, sizeof(from));
         from[axis] += index_in(oracle_num(o, 2), x->d[axis]);
-        t->from[k] = select_place_of(x, from);
+        t->from[k] = oracle_flat(x, from);
         oracle_next(at, t->d, t->rank);
     }
 }
@@ -233,7 +213,7 @@ take_along(struct taken *t, struct oracle *o, const struct oracle_array *x,
     for (k = 0; k < t->n; k++) {
         memcpy(from, at, sizeof(from));
         from[axis] = index_in(index->v[k], size_of(x, axis));
-        t->from[k] = select_place_of(x, from);
+        t->from[k] = oracle_flat(x, from);
         oracle_next(at, t->d, t->rank);
     }
 }
@@ -289,7 +269,7 @@ take_along_dim(struct oracle *o, struct taken *t)
         if (x->rank)
             from[axis] = index_in(index->v[oracle_spread(index, at, t->rank)],
                                   x->d[axis]);
-        t->from[k] = select_place_of(x, from);
+        t->from[k] = oracle_flat(x, from);
         oracle_next(at, t->d, t->rank);
     }
 }
@@ -311,7 +291,7 @@ take_rows(struct oracle *o, struct taken *t)
         memcpy(from, at, sizeof(from));
         from[axis] =
             index_in(index->v[x->rank ? at[axis] : 0], size_of(x, axis));
-        t->from[k] = select_place_of(x, from);
+        t->from[k] = oracle_flat(x, from);
         oracle_next(at, t->d, t->rank);
     }
 }
@@ -503,12 +483,12 @@ back_puts(struct oracle *o, const struct puts *p)
         long double slope = slope_of_put(o, p, k, p->n);
         if (p->way == SUM && slope != 0)
             slope = 1;
-        add_adjoint(of_x, k, slope == ORACLE_ANY ? slope : slope * g->v[k]);
+        oracle_add_term(of_x, k, slope == ORACLE_ANY ? slope : slope * g->v[k]);
     }
     for (k = 0; of_src && k < p->n; k++) {
         long double slope = slope_of_put(o, p, p->to[k], k);
-        add_adjoint(of_src, p->from[k],
-                    slope == ORACLE_ANY ? slope : slope * g->v[p->to[k]]);
+        oracle_add_term(of_src, p->from[k],
+                        slope == ORACLE_ANY ? slope : slope * g->v[p->to[k]]);
     }
 }
 
@@ -556,8 +536,8 @@ put_scatter(struct oracle *o, struct puts *p)
     for (k = 0; k < index->n; k++) {
         memcpy(to, at, sizeof(to));
         to[axis] = index_in(index->v[k], size_of(x, axis));
-        p->to[k] = select_place_of(x, to);
-        p->from[k] = src->rank == index->rank ? select_place_of(src, at) : 0;
+        p->to[k] = oracle_flat(x, to);
+        p->from[k] = src->rank == index->rank ? oracle_flat(src, at) : 0;
         oracle_next(at, index->d, index->rank);
     }
 }
@@ -583,7 +563,7 @@ put_rows(struct oracle *o, struct puts *p)
         memcpy(to, at, sizeof(to));
         to[axis] =
             index_in(index->v[src->rank ? at[axis] : 0], size_of(x, axis));
-        p->to[k] = select_place_of(x, to);
+        p->to[k] = oracle_flat(x, to);
         p->from[k] = k;
         oracle_next(at, src->d, src->rank);
     }
@@ -619,7 +599,7 @@ put_indexed(struct oracle *o, struct puts *p)
                           indices[i]->v[oracle_spread(indices[i], at, outer)],
                           x->d[i])
                     : at[outer + i - list->n];
-        p->to[k] = select_place_of(x, to);
+        p->to[k] = oracle_flat(x, to);
         p->from[k] = oracle_spread(values, at, rank);
         oracle_next(at, d, rank);
     }
@@ -640,7 +620,7 @@ put_slice(struct oracle *o, struct puts *p)
     for (k = 0; k < v->n; k++) {
         for (i = 0; i < x->rank; i++)
             to[i] = at[i] + begin[i];
-        p->to[k] = select_place_of(x, to);
+        p->to[k] = oracle_flat(x, to);
         p->from[k] = k;
         oracle_next(at, v->d, v->rank);
     }
@@ -695,7 +675,7 @@ back_masked_fill(struct oracle *o)
 
     for (k = 0; k < x->n; k++) {
         if (mask->v[oracle_spread(mask, at, x->rank)] == 0)
-            add_adjoint(gradient, k, o->adjoint[0]->v[k]);
+            oracle_add_term(gradient, k, o->adjoint[0]->v[k]);
         oracle_next(at, x->d, x->rank);
     }
 }

@@ -72,17 +72,6 @@ give(struct oracle *o, const int64_t *d, uint32_t rank)
     memcpy(out->v, x->v, x->n * sizeof(*x->v));
 }
 
-static size_t
-flat(const struct oracle_array *x, const int64_t *at)
-{
-    size_t k = 0;
-    uint32_t i;
-
-    for (i = 0; i < x->rank; i++)
-        k = k * (size_t)x->d[i] + (size_t)at[i];
-    return k;
-}
-
 static uint32_t
 axis_of(int64_t axis, uint32_t rank)
 {
@@ -209,7 +198,7 @@ give_permuted(struct oracle *o, const uint32_t *order)
     do {
         for (i = 0; i < x->rank; i++)
             from[order[i]] = at[i];
-        out->v[k++] = x->v[flat(x, from)];
+        out->v[k++] = x->v[oracle_flat(x, from)];
     } while (oracle_next(at, d, x->rank));
 }
 
@@ -280,7 +269,7 @@ give_from(struct oracle *o, const int64_t *d, uint32_t rank, source_fn *fn)
         return;
     do {
         if (fn(o, x, at, from))
-            out->v[k] = x->v[flat(x, from)];
+            out->v[k] = x->v[oracle_flat(x, from)];
         k++;
     } while (oracle_next(at, d, rank));
 }
@@ -350,7 +339,7 @@ define_roll(struct oracle *o)
             to[axis] = (to[axis] + shifts[i]) % x->d[axis];
             to[axis] += to[axis] < 0 ? x->d[axis] : 0;
         }
-        out->v[flat(out, to)] = x->v[k++];
+        out->v[oracle_flat(out, to)] = x->v[k++];
     } while (oracle_next(at, x->d, x->rank));
 }
 
@@ -660,7 +649,7 @@ define_rearrange(struct oracle *o)
         for (i = 0; i < left.n; i++)
             from[left.group[i]] =
                 from[left.group[i]] * left.names[i]->size + left.names[i]->at;
-        out->v[k++] = x->v[flat(x, from)];
+        out->v[k++] = x->v[oracle_flat(x, from)];
     } while (oracle_next(at, d, right.n_groups));
 }
 
