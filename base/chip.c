@@ -254,9 +254,10 @@ static const struct chip products[] = {
      {22.6, 22.6, 181.0, 0, 45.3, 45.3, 181.0, 45.3, 0, 0}},
     {"mi300x", "gfx942", "AMD Instinct MI300X", 0x74a1, 304, 2100,
      192 * GIB, 32 * MIB, 16384, 5325, MI300X_RATES},
+    /* memory: half of 128 GiB, which is what Linux gives unless told */
     {"mi300a", "gfx942", "AMD Instinct MI300A", 0x74a0, 228, 2100,
-     128 * GIB, 24 * MIB, 12288, 5300,
-     {122.6, 61.3, 980.6, 490.3, 122.6, 122.6, 1961.2, 122.6, 0, 0}},
+     64 * GIB, 24 * MIB, 12288, 5300,
+     {122.6, 61.3, 980.6, 490.3, 122.6, 122.6, 1961.2, 122.6, 0, 0}, true},
     {"mi325x", "gfx942", "AMD Instinct MI325X", 0x74a5, 304, 2100,
      256 * GIB, 32 * MIB, 16384, 6000, MI300X_RATES},
     {"rx6900xt", "gfx1030", "AMD Radeon RX 6900 XT", 0x73bf, 80, 2250,

@@ -102,6 +102,9 @@ struct chip {
     uint32_t l2_clk_bytes; /* that L2 gives all units together, per clock */
     double memory_gb_s;
     double rate[CHIP_RATE_COUNT];
+    /* It has no memory of its own: all of the host's is as near to it as to the
+     * CPU. */
+    bool has_no_memory;
 };
 
 /* NULL: there is none of that name, or of that number from 0. */

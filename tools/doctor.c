@@ -283,6 +283,14 @@ check_gpus(struct findings *findings, const struct machine *machine,
                 ": copies from and to the host are slower; try another slot, "
                 "or seat the card anew",
                 gpu->address, gpu->link_width, gpu->link_max_width);
+        else if (gpu->host_memory_bytes)
+            add(findings, "GPU", VERDICT_OK, NULL,
+                "%s: %.80s, kernel driver %s %s; its memory is the host's: the "
+                "kernel lends %.1f GiB (its parameter ttm.pages_limit)",
+                gpu->address,
+                gpu->device_name[0] ? gpu->device_name : gpu->backend,
+                gpu->driver, gpu->driver_version,
+                (double)gpu->host_memory_bytes / (1 << 30));
         else
             add(findings, "GPU", VERDICT_OK, NULL,
                 "%s: %.80s, kernel driver %s %s", gpu->address,

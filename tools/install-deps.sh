@@ -3,7 +3,7 @@
 # and touches no network when none is. Those that only turn something on are
 # done without where they cannot be had.
 #
-# usage: install-deps.sh build | package | check
+# usage: install-deps.sh build | package | package-arm64 | check
 set -euo pipefail
 
 build="gcc libc6-dev meson ninja-build pkg-config llvm-19-dev zlib1g-dev libcjson-dev"
@@ -13,7 +13,8 @@ check="$build g++ libcmocka-dev libopenblas-dev clang-format-14 binutils ocl-icd
 # another way than apt need not be installed.
 declare -A program=([gcc]=gcc [g++]=g++ [meson]=meson [ninja-build]=ninja
     [pkg-config]=pkg-config [llvm-19-dev]=llvm-config-19 [binutils]=nm
-    [clang-format-14]=clang-format-14 [chromium]=chromium)
+    [clang-format-14]=clang-format-14 [chromium]=chromium
+    [gcc-aarch64-linux-gnu]=aarch64-linux-gnu-gcc [qemu-user-static]=qemu-aarch64-static)
 declare -A module=([zlib1g-dev]=zlib [libcjson-dev]=libcjson [libcmocka-dev]=cmocka
     [libopenblas-dev]=openblas [libsqlite3-dev]=sqlite3 [libpci-dev]=libpci
     [libsodium-dev]=libsodium)
@@ -33,6 +34,11 @@ installed() {
 case "${1:-}" in
 build) wanted=$build ;;
 package) wanted="$build $optional debhelper dpkg-dev" optional="" ;;
+package-arm64) # the libraries that are linked are another matter
+    wanted="gcc libc6-dev meson ninja-build pkg-config debhelper dpkg-dev
+        gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
+    optional=""
+    ;;
 check)
     wanted=$check
     # look at the pages of reports, at documents, metrics and manuals; make packages
@@ -41,7 +47,7 @@ check)
         debhelper dpkg-dev doxygen python3-markdown musl-tools cpio openssl"
     ;;
 *)
-    echo "usage: $0 build | package | check" >&2
+    echo "usage: $0 build | package | package-arm64 | check" >&2
     exit 2
     ;;
 esac

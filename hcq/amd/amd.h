@@ -190,6 +190,7 @@ struct amd_topology {
     uint32_t n_sdma, n_sdma_xgmi;
     uint64_t vram_bytes;
     bool large_bar;            /* the CPU sees all of it */
+    bool has_host_memory;      /* none of its own, so no window (HDP) */
     uint32_t domain, location; /* PCI's: bus, device and function */
     uint32_t partition;        /* of that GPU */
     bool is_partition;         /* there are several */
@@ -219,7 +220,7 @@ struct amd_device {
     struct amd_scratch scratch;       /* sizes; base.lock */
     struct amd_program move;          /* made with the first compute queue */
     struct hcq_signal_pages *signals; /* owned */
-    volatile uint32_t *hdp_flush;     /* NULL: not needed */
+    volatile uint32_t *hdp_flush;     /* NULL: there is none */
     struct amd_control *control;      /* owned: amd_kfd.h */
 };
 

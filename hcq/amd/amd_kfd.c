@@ -135,6 +135,10 @@ divide(uint64_t a, uint64_t b)
     return b ? (uint32_t)(a / b) : 0;
 }
 
+/* src: Linux 6.12, kfd_sysfs.h, HSA_CAP_FLAGS_COHERENTHOSTACCESS; the kernel
+ * flushes no HDP where it sets that (amdgpu_device_flush_hdp) */
+#define COHERENT_HOST_ACCESS (1u << 28)
+
 static bell_status
 fill_topology(struct kio *kio, uint32_t node, uint32_t gpu_id, const char *text,
               struct amd_topology *out)
@@ -164,6 +168,8 @@ fill_topology(struct kio *kio, uint32_t node, uint32_t gpu_id, const char *text,
     out->lds_kib = (uint32_t)property(text, "lds_size_in_kb", 64);
     out->n_sdma = (uint32_t)property(text, "num_sdma_engines", 0);
     out->n_sdma_xgmi = (uint32_t)property(text, "num_sdma_xgmi_engines", 0);
+    out->has_host_memory =
+        (property(text, "capability", 0) & COHERENT_HOST_ACCESS) != 0;
     BELL_TRY(
         read_banks(kio, (uint32_t)property(text, "mem_banks_count", 1), out));
     if (read_node(kio, node, "name", name, sizeof(name)) == BELL_OK)
@@ -604,6 +610,10 @@ amd_memory_create(struct amd_process *process, uint32_t card,
     alloc.size_bytes = mem.size_bytes;
     status = ask_for(process, card, &alloc, &mem);
     if (status != BELL_OK) {
+        if (status == BELL_E_NO_MEMORY &&
+            process->cards[card].topology.has_host_memory)
+            bell_error_prefix("the card's memory is the host's, and the kernel "
+                              "lends a part (ttm.pages_limit)");
         kio_munmap(process->kio, at, mem.size_bytes);
         return status;
     }
@@ -921,7 +931,7 @@ open_card(struct amd_process *process, uint32_t number)
     amd_left_retry(process);
     if (card->drm.fd < 0)
         BELL_TRY(acquire(process, number));
-    if (!card->hdp)
+    if (!card->hdp && !card->topology.has_host_memory)
         open_flush_page(process, card);
     if (card->is_open)
         return BELL_OK;

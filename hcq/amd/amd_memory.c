@@ -205,6 +205,8 @@ static void
 flush_window(struct amd_device *dev, const volatile uint8_t *last)
 {
     hcq_order_all(); /* those writes before the flush */
+    if (dev->topology.has_host_memory)
+        return;
     if (dev->hdp_flush) {
         dev->hdp_flush[0] = 1;
         (void)dev->hdp_flush[0];
@@ -288,7 +290,8 @@ amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
     if (!is_open(dev, va))
         return amd_fetch_by_engine(dev, va, data, size_bytes);
     is_window = kind_at(dev, va) == AMD_MEM_VISIBLE;
-    if (is_window && size_bytes >= ENGINE_BYTES)
+    if (is_window && size_bytes >= ENGINE_BYTES &&
+        !dev->topology.has_host_memory) /* the CPU's own, and cached */
         done = amd_read_by_engine(dev, va, data, size_bytes);
     assert(done <= size_bytes);
     if (done < size_bytes) {

@@ -714,6 +714,12 @@ pm4_transfer(struct amd_push *push, const struct hcq_packet *packet)
 
 /* ---- packets ------------------------------------------------------------- */
 
+static uint32_t
+flush_dw(const struct amd_engine *engine)
+{
+    return engine->dev->topology.has_host_memory ? 0 : AMD_PM4_WAIT_REG_MEM_DW;
+}
+
 void
 amd_pm4_begin(struct amd_push *push)
 {
@@ -731,7 +737,7 @@ amd_pm4_begin(struct amd_push *push)
             .interval = WAIT_INTERVAL,
         },
         words);
-    amd_put(push, words, AMD_PM4_WAIT_REG_MEM_DW);
+    amd_put(push, words, flush_dw(push->engine));
     put_acquire(push, push->engine->dev->gen->acquire_full);
 }
 
@@ -804,7 +810,7 @@ amd_pm4_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
             ? 0
             : SINGLE_DW + (engine->dev->topology.n_xcc - 1) * GATE_DW;
     uint32_t exchange = engine->is_single ? 0 : acquire;
-    uint32_t begin = AMD_PM4_WAIT_REG_MEM_DW + acquire;
+    uint32_t begin = flush_dw(engine) + acquire;
 
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:

@@ -261,6 +261,15 @@ sdma_fill(struct amd_push *push, uint64_t dst, uint32_t pattern,
 
 /* ---- packets ------------------------------------------------------------- */
 
+static uint32_t
+flush_dw(const struct amd_engine *engine)
+{
+    return engine->dev->gen->sdma_keeps_hdp ||
+                   engine->dev->topology.has_host_memory
+               ? 0
+               : AMD_SDMA_POLL_REGMEM_DW;
+}
+
 void
 amd_sdma_begin(struct amd_push *push)
 {
@@ -269,8 +278,7 @@ amd_sdma_begin(struct amd_push *push)
     amd_pack_sdma_poll_regmem(
         push->engine->gen,
         (struct amd_sdma_poll_regmem){.address = HDP_FLUSH_ADDRESS}, words);
-    if (!push->engine->dev->gen->sdma_keeps_hdp)
-        amd_put(push, words, AMD_SDMA_POLL_REGMEM_DW);
+    amd_put(push, words, flush_dw(push->engine));
     put_gcr(push, GCR_ACQUIRE);
 }
 
@@ -320,9 +328,7 @@ amd_sdma_dw(const struct amd_engine *engine, const struct hcq_packet *packet,
             uint32_t n_copies)
 {
     uint32_t gcr = engine->dev->gen->has_gcr ? AMD_SDMA_GCR_DW : 0;
-    uint32_t flush =
-        engine->dev->gen->sdma_keeps_hdp ? 0 : AMD_SDMA_POLL_REGMEM_DW;
-    uint32_t acquire = flush + gcr;
+    uint32_t acquire = flush_dw(engine) + gcr;
 
     switch ((enum hcq_op)packet->head.op) {
     case HCQ_OP_WAIT:

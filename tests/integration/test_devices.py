@@ -71,7 +71,8 @@ class Machine:
             self.file(f'/dev/nvidia{minor}', '', mode)
         return self
 
-    def amd(self, gfx=110000, heap=1, listed=True, mode=0o666):
+    def amd(self, gfx=110000, heap=1, listed=True, mode=0o666, capability=0,
+            heap_bytes=0):
         nodes = '/sys/devices/virtual/kfd/kfd/topology/nodes'
         self.card('0000:03:00.0', NAVI, 'amdgpu')
         self.file('/sys/bus/pci/devices/0000:03:00.0/drm/renderD129/dev', '')
@@ -82,9 +83,10 @@ class Machine:
             self.file(f'{nodes}/1/gpu_id', '4711\n')
             self.file(f'{nodes}/1/properties',
                       f'location_id 768\ndomain 0\ndrm_render_minor 129\n'
-                      f'gfx_target_version {gfx}\n')
+                      f'gfx_target_version {gfx}\n'
+                      f'capability {capability}\n')
             self.file(f'{nodes}/1/mem_banks/0/properties',
-                      f'heap_type {heap}\n')
+                      f'heap_type {heap}\nsize_in_bytes {heap_bytes}\n')
         return self
 
 
@@ -227,6 +229,11 @@ def check_amd(tap, folder):
         tap.check(f'memory that the CPU does not see: {verb}', expect(
             done, 0, out='a part of its memory only') + expect(
             done, 0, out='resizable BAR'))
+    for verb in 'doctor', 'devices':
+        done = run(verb, '--root', Machine(folder).amd(
+            gfx=90402, capability=1 << 28, heap_bytes=96 << 30).root)
+        tap.check(f"memory that is the host's: {verb}", expect(
+            done, 0, out="its memory is the host's: the kernel lends 96"))
     look(tap, 'a card that KFD does not list',
          Machine(folder).amd(listed=False), {}, 'KFD does not list it')
     machine = Machine(folder)

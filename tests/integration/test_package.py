@@ -2,10 +2,14 @@
 """./package's packages: what is in them, and that they install and run in a
 root that has what they depend on and nothing else.
 
-usage: test_package.py SOURCE_ROOT BUILD_ROOT
+usage: test_package.py SOURCE_ROOT BUILD_ROOT ARCH [WRAPPER...]
 
 The root is made of this machine's files: of each package that the packages'
 Depends lead to, as dpkg knows them. So nothing is downloaded.
+
+Packages for another architecture, Debian's name of which is ARCH, run as they
+are unpacked, by the emulator WRAPPER, whose last word is the folder with that
+architecture's libraries.
 """
 import os
 import re
@@ -19,7 +23,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'structure'))
 from common import Tap  # noqa: E402
 
-SOURCE, BUILD = sys.argv[1:3]
+SOURCE, BUILD, ARCH = sys.argv[1:4]
+WRAPPER = sys.argv[4:]
+MULTIARCH = {'amd64': 'x86_64-linux-gnu', 'arm64': 'aarch64-linux-gnu'}
 NAMES = ('doorbell', 'libdoorbell-dev', 'libdoorbell0')
 # What a shell and dpkg's scripts need, and a C program.
 BASE = ('base-files', 'coreutils', 'dash', 'libc-bin', 'dpkg')
@@ -51,11 +57,13 @@ def field(package, name):
 
 def build_packages(root):
     """{name: path of the .deb}, or what went wrong."""
-    multiarch = run('dpkg-architecture', '-qDEB_HOST_MULTIARCH').stdout.strip()
     build = copy(SOURCE, BUILD, root, options=[
-        '-Dprefix=/usr', f'-Dlibdir=lib/{multiarch}', '-Dtests=disabled'])
-    os.symlink(build, f'{root}/build-package')
-    done = run('./package', cwd=root)
+        '-Dprefix=/usr', f'-Dlibdir=lib/{MULTIARCH[ARCH]}', '-Dtests=disabled'])
+    environment = dict(os.environ)
+    if WRAPPER and WRAPPER[-1] != '/':
+        environment['CROSS_ROOT'] = WRAPPER[-1]
+    os.symlink(build, f'{root}/build-package' + (f'-{ARCH}' if WRAPPER else ''))
+    done = run('./package', '--arch', ARCH, cwd=root, env=environment)
     if done.returncode:
         return done.stdout
     return {field(path, 'Package'): path
@@ -73,8 +81,17 @@ def contents_complaints(packages):
         for need in ('Version', 'Maintainer', 'Description', 'Depends'):
             if not field(path, need):
                 yield f'{name}: no {need}'
+        if field(path, 'Architecture') != ARCH:
+            yield f'{name} is for {field(path, "Architecture")}'
     if 'libllvm19' not in field(packages['libdoorbell0'], 'Depends'):
         yield 'libdoorbell0 does not depend on LLVM, which it loads'
+    for name in ('doorbell', 'libdoorbell0'): # found by dpkg-shlibdeps
+        for want in (r'libc6 \(>= 2\.', 'zlib1g'):
+            if not re.search(want, field(packages[name], 'Depends')):
+                yield f'{name} does not depend on {want}'
+    symbols = run('dpkg-deb', '-I', packages['libdoorbell0'], 'symbols').stdout
+    if ' bell_tensor_release@DOORBELL_0 ' not in symbols:
+        yield f'libdoorbell0 has the symbols {symbols[:200]}'
 
 
 # ---- the root ----
@@ -208,6 +225,29 @@ def check_root(tap, packages):
                                          *NAMES))
 
 
+# ---- of another architecture ----
+
+def check_unpacked(tap, packages):
+    """Runs the tool of the packages by the emulator."""
+    with tempfile.TemporaryDirectory() as root:
+        for path in packages.values():
+            run('dpkg-deb', '-x', path, root)
+        command = [*WRAPPER, '-E',
+                   f'LD_LIBRARY_PATH={root}/usr/lib/{MULTIARCH[ARCH]}',
+                   f'{root}/usr/bin/doorbell']
+        environment = {'PATH': os.environ['PATH'], 'HOME': root,
+                       'BELL_CACHE': 'off'}
+
+        def attempt_tool(name, *arguments, part):
+            attempt(tap, name, run(*command, *arguments, env=environment), part)
+
+        attempt_tool('devices', 'devices', part='CPU')
+        for device in ('CPU', 'NV@sim:sm_90', 'AMD@sim:gfx1100',
+                       'QCOM@sim:a740'):
+            attempt_tool(f'eval on {device}', 'eval', 'ones([2,3]).sum()',
+                         '--device', device, part='6')
+
+
 def main():
     for program in ('dh', 'dpkg-architecture', 'meson', 'unshare', 'chroot'):
         if shutil.which(program) is None:
@@ -220,7 +260,7 @@ def main():
             tap.check('./package', packages.split('\n')[-40:])
         else:
             tap.check('./package', list(contents_complaints(packages)))
-            check_root(tap, packages)
+            (check_unpacked if WRAPPER else check_root)(tap, packages)
     tap.finish()
 
 

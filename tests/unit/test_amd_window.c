@@ -1,5 +1,5 @@
 /* Kinds of machines that a card is in: a small window, a virtual function, a
- * window that keeps what was read, partitions.
+ * window that keeps what was read, the host's memory, partitions.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,6 +206,51 @@ reads_flush(void **state)
     free(data);
 }
 
+/* A card whose memory is the host's flushes no window, as its simulated one
+ * insists; large reads are the CPU's. One limit is for the card's memory and
+ * for what is pinned of the host's. */
+static void
+host_memory(void **state)
+{
+    const uint64_t size_bytes = 3 * 256 * 1024 + 5, large_bytes = 40ull << 30;
+    struct amd_device *dev = open_amd("AMD@sim:mi300a");
+    uint8_t *want = calloc(1, size_bytes);
+    struct amd_mem mem = {.size_bytes = 0};
+    struct hcq_buffer *buf, *large;
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+    size_t i;
+
+    (void)state;
+    assert_non_null(want);
+    assert_true(dev->topology.has_host_memory);
+    assert_true(dev->topology.large_bar);
+    assert_null(dev->hdp_flush);
+    assert_int_equal(dev->base.info.memory_bytes, 64ull << 30);
+    expect_ok(hcq_buffer_create(&dev->base, size_bytes, 0, &buf));
+    expect_ok(hcq_buffer_write(buf, 0, want, size_bytes));
+    bytes_come_back(buf, want, size_bytes);
+    assert_null(dev->control->reader.channel.dev);
+    for (i = 0; i < 2; i++) {
+        expect_ok(hcq_queue_create(
+            &dev->base, i ? HCQ_QUEUE_COPY : HCQ_QUEUE_COMPUTE, &queue));
+        expect_ok(hcq_queue_begin(queue, &cs));
+        hcq_cs_fill(cs, buf->va, 0x5a5a5a5a, 4096);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+        expect_ok(hcq_buffer_read(buf, 4095, want, 1));
+        assert_int_equal(want[0], 0x5a);
+        hcq_queue_destroy(queue);
+    }
+    expect_ok(hcq_buffer_create(&dev->base, large_bytes, 0, &large));
+    expect_fails(amd_mem_alloc(dev, large_bytes, AMD_MEM_GTT, &mem),
+                 BELL_E_NO_MEMORY, "memory is the host's");
+    hcq_buffer_destroy(large);
+    hcq_buffer_destroy(buf);
+    close_amd(dev);
+    free(want);
+}
+
 /* The first card's memory, copied by the second. */
 static void
 copy_across(struct amd_device *a, struct amd_device *b)
@@ -270,6 +315,7 @@ main(void)
         cmocka_unit_test(virtual_function),
         cmocka_unit_test(host_store_is_polled),
         cmocka_unit_test(reads_flush),
+        cmocka_unit_test(host_memory),
         cmocka_unit_test(partitions),
     };
 

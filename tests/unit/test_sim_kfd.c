@@ -970,6 +970,15 @@ test_exceptions(void **state)
          0},
         {"gfx1100", KFD_QUEUE_PM4, 1, true, {0xc0001001, 0}, 2, "reserved", 0},
         {"gfx1100", KFD_QUEUE_SDMA, 1, true, {3}, 1, "not known", 0},
+        /* a flush of a window that is not there */
+        {"mi300a",
+         KFD_QUEUE_SDMA,
+         1,
+         true,
+         {8, 0, 0x80000000, 0, 0, 0},
+         6,
+         "memory is the host's",
+         0},
         {"gfx942", KFD_QUEUE_AQL, 1, true, {9}, 16, "type 9", 1u << 19},
         {"gfx942", KFD_QUEUE_AQL, 1, true, {2}, 16, "setup 0x0", 1u << 15},
         {"gfx942", KFD_QUEUE_AQL, 1, true, {0}, 16, "format 0", 1u << 22},
@@ -1269,7 +1278,8 @@ test_memory_queries(void **state)
     static const struct {
         const char *chip;
         uint64_t vram;
-    } rows[] = {{"gfx1100", 8ull << 30}, {"gfx1151", 512ull << 20}};
+    } rows[] = {
+        {"gfx1100", 8ull << 30}, {"gfx1151", 512ull << 20}, {"mi300a", 0}};
     struct rig r;
     size_t i;
 
@@ -1283,6 +1293,48 @@ test_memory_queries(void **state)
         start(&r, rows[i].chip);
         assert_int_equal(kio_ioctl(&r.drm, AMDGPU_INFO_REQUEST, &info), 0);
         assert_true(answer[0] == rows[i].vram && answer[4] == rows[i].vram);
+        /* the kernel subtracts what it reserves without a look */
+        assert_int_equal(answer[1] > answer[0], rows[i].vram == 0);
+        stop(&r);
+    }
+}
+
+/* Where the card's memory is the host's, it and what is pinned of the host's
+ * have one limit; a card's own memory is apart. src: Linux 6.12,
+ * amdgpu_amdkfd_gpuvm.c, amdgpu_amdkfd_reserve_mem_limit */
+static void
+test_memory_limits(void **state)
+{
+    static const struct {
+        const char *chip;
+        uint64_t bytes;
+        bool is_shared;
+    } rows[] = {{"gfx1100", 8ull << 30, false},
+                {"gfx1151", 8ull << 30, true},
+                {"mi300a", 64ull << 30, true}};
+    struct rig r;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct kfd_alloc_memory alloc = {.size_bytes = rows[i].bytes};
+        struct kfd_available_memory available = {.bytes = 0};
+        struct memory gtt;
+
+        start(&r, rows[i].chip);
+        gtt = allocate(&r, 4096, KFD_MEM_GTT | KFD_MEM_WRITABLE);
+        available.gpu_id = alloc.gpu_id = r.gpu_id;
+        CALL(&r, KFD_AVAILABLE_MEMORY, &available);
+        assert_int_equal(available.bytes < rows[i].bytes, rows[i].is_shared);
+        alloc.flags = KFD_MEM_VRAM | KFD_MEM_WRITABLE;
+        alloc.va = (uintptr_t)reserve(&r, rows[i].bytes);
+        if (rows[i].is_shared) {
+            refused(&r, KFD_ALLOC_MEMORY, &alloc, "in use");
+            assert_int_equal(bell_error_last()->sys_errno, ENOMEM);
+        } else {
+            CALL(&r, KFD_ALLOC_MEMORY, &alloc);
+        }
+        release(&r, &gtt);
         stop(&r);
     }
 }
@@ -1292,6 +1344,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_queries),
+        cmocka_unit_test(test_memory_limits),
         cmocka_unit_test(test_pm4),
         cmocka_unit_test(test_interrupts),
         cmocka_unit_test(test_aql),

@@ -52,6 +52,9 @@ struct machine_gpu {
     uint32_t kfd_id;                     /* KFD's number for it; 0: none */
     unsigned n_partitions; /* that KFD has of it, from `number` on */
     bool has_small_bar;    /* AMD: the CPU sees a part of its memory only */
+    /* AMD: the part of the host's memory that the kernel lends it, which has
+     * none of its own; 0: it has. */
+    uint64_t host_memory_bytes;
     struct machine_node nodes[MACHINE_NODES_MAX];
     size_t n_nodes;
     char why_not[256]; /* "": nothing is known to be in the way */

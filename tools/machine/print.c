@@ -79,6 +79,14 @@ machine_print_gpu(const struct machine_gpu *gpu)
     if (gpu->has_small_bar)
         tool_printf("             the CPU sees a part of its memory only (no "
                     "resizable BAR): copies are slower\n");
+    if (gpu->host_memory_bytes) {
+        char size[24];
+
+        size_text(gpu->host_memory_bytes, size);
+        tool_printf("             its memory is the host's: the kernel lends "
+                    "%s (its parameter ttm.pages_limit)\n",
+                    size);
+    }
     if (gpu->why_not[0])
         tool_printf("             not usable: %s\n", gpu->why_not);
     if (gpu->fix[0])

@@ -368,7 +368,8 @@ struct kfd_card {
     uint32_t kfd_id;
     unsigned n_partitions; /* of the GPU that this is the first of */
     uint64_t render_minor, gfx_version;
-    bool has_hidden_memory; /* that the CPU cannot reach */
+    bool has_hidden_memory;     /* that the CPU cannot reach */
+    uint64_t host_memory_bytes; /* 0: its memory is its own */
 };
 
 /* The value of a line "KEY VALUE"; 0 where there is none. */
@@ -387,23 +388,31 @@ find_key(const char *text, const char *key)
     return 0;
 }
 
-/* src: the kernel's kfd_crat.h: heap types */
-static bool
-has_hidden_bank(const char *root, unsigned node)
+/* src: the kernel's kfd_crat.h: heap types; kfd_sysfs.h,
+ * HSA_CAP_FLAGS_COHERENTHOSTACCESS: its memory is the host's */
+static void
+look_at_memory(const char *root, unsigned node, uint64_t capability,
+               struct kfd_card *card)
 {
     enum {
-        FB_PRIVATE = 2
+        FB_PUBLIC = 1,
+        FB_PRIVATE = 2,
+        COHERENT_HOST_ACCESS = 1 << 28
     };
     char path[PATH_MAX], text[1024];
     unsigned i;
 
     for (i = 0;; i++) {
+        uint64_t heap;
+
         snprintf(path, sizeof(path),
                  "%s" KFD_NODES "/%u/mem_banks/%u/properties", root, node, i);
         if (!machine_text(path, text, sizeof(text)))
-            return false;
-        if (find_key(text, "heap_type") == FB_PRIVATE)
-            return true;
+            return;
+        heap = find_key(text, "heap_type");
+        card->has_hidden_memory |= heap == FB_PRIVATE;
+        if (heap == FB_PUBLIC && capability & COHERENT_HOST_ACCESS)
+            card->host_memory_bytes += find_key(text, "size_in_bytes");
     }
 }
 
@@ -451,7 +460,7 @@ find_kfd_card(const char *root, const char *address, struct kfd_card *out)
             out->kfd_id = kfd_id;
             out->render_minor = find_key(text, "drm_render_minor");
             out->gfx_version = find_key(text, "gfx_target_version");
-            out->has_hidden_memory = has_hidden_bank(root, node);
+            look_at_memory(root, node, find_key(text, "capability"), out);
         }
         number += may_open(root, find_key(text, "drm_render_minor"));
     }
@@ -507,6 +516,7 @@ look_at_amd(const char *root, struct machine_gpu *gpu)
         block(gpu, NULL, "%s", why);
     }
     gpu->has_small_bar = card.has_hidden_memory;
+    gpu->host_memory_bytes = card.host_memory_bytes;
 }
 
 /* Below `doorbell sim`, whose machine has such cards. */

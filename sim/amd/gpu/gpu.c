@@ -92,6 +92,8 @@ become_product(const struct chip_arch *arch, const struct family *family,
     chip->simd_count = product->n_units * chip->simd_per_cu;
     chip->device_id = product->pci_device;
     chip->vram_bytes = product->memory_bytes;
+    chip->has_no_memory = product->has_no_memory;
+    chip->is_apu |= product->has_no_memory;
 }
 
 bool

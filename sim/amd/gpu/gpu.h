@@ -40,6 +40,9 @@ struct amdsim_chip {
     uint32_t n_sdma, n_sdma_queues;
     uint32_t device_id;
     bool is_apu; /* vram_bytes is of the host's memory */
+    /* Likewise, and no part of that is set aside for it: firmware gave it none,
+     * and it has no window (MI300A in its native mode). */
+    bool has_no_memory;
     uint64_t vram_bytes, clock_hz;
 };
 

@@ -166,6 +166,16 @@ amdsim_reserved(struct amdsim_queue *q, uint32_t word, uint32_t known,
                        word, word & ~known);
 }
 
+/* A flush of the host's window (HDP), which ends the queue of a card without
+ * one: neither the kernel nor ROCr sends it there (guess: what a card does).
+ * src: Linux 6.12, amdgpu_device_flush_hdp; ROCr 6.4.3, amd_blit_sdma.cpp */
+static inline bool
+amdsim_may_flush(struct amdsim_queue *q)
+{
+    return !q->gpu->chip->has_no_memory ||
+           amdsim_fail(q, "an HDP flush on a card whose memory is the host's");
+}
+
 /* The same for an address. */
 bool amdsim_fail_memory(struct amdsim_queue *q, uint64_t va, bool is_write,
                         uint32_t page_flags, bool is_mapped, const char *who);

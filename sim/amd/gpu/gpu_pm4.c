@@ -79,7 +79,7 @@ wait_reg_mem(struct amdsim_queue *q, const struct stream *s)
     if (!amdsim_reserved(q, info, 0x060001f7, 1))
         return false;
     if ((info >> 6 & 3) == 1 && (info >> 4 & 3) == 0 && is_hdp_flush(s))
-        return true;
+        return amdsim_may_flush(q);
     if ((info >> 4 & 3) != 1 || (info >> 6 & 3) == 1)
         return amdsim_fail(q, "a wait for register 0x%x", s->words[1]);
     if ((info & 7) == 7)

@@ -89,7 +89,7 @@ poll_regmem(struct amdsim_queue *q, const uint32_t *w)
         return amdsim_fail(q, "an HDP flush, which has issues on gfx101x");
     if (!(w[0] >> 31)) /* a register: only the HDP flush */
         return w[1] == 0 && w[2] == 0x80000000
-                   ? true
+                   ? amdsim_may_flush(q)
                    : amdsim_fail(q, "a wait for a register");
     if (function == 7)
         return amdsim_fail(q, "compare function 7");

@@ -85,9 +85,9 @@ put_gpu(struct sim_text *text, const struct kfd_card *card)
         {"max_engine_clk_fcompute", 2000},
         {"local_mem_size", 0},
         {"fw_version", 100},
-        /* doorbells of 64 bits (2 << 12), four watch points. src: HSA_CAP_*
-         * of kfd_topology.h */
-        {"capability", 0x2280},
+        /* doorbells of 64 bits (2 << 12), four watch points; the host's
+         * accesses are coherent. src: HSA_CAP_* of kfd_topology.h */
+        {"capability", 0x2280 | (chip->has_no_memory ? 1u << 28 : 0)},
         {"debug_prop", 0},
         {"sdma_fw_version", 20},
         {"unique_id", 0x1234567800ull + card->index},
@@ -137,16 +137,21 @@ put_cache(struct sim_text *text, const struct amdsim_chip *chip, uint32_t level)
     sim_text_put(text, "\n");
 }
 
+/* PCIe, or XGMI within a socket. src: Linux 6.12, kfd_crat.c,
+ * kfd_fill_gpu_direct_io_link_to_cpu */
 static void
-put_io_link(struct sim_text *text, uint32_t from, uint32_t to)
+put_io_link(struct sim_text *text, const struct amdsim_chip *chip,
+            uint32_t from, uint32_t to)
 {
-    put_key(text, "type", 2);
+    bool to_cpu = from < KFD_CPU_NODES || to < KFD_CPU_NODES;
+    bool in_socket = to_cpu && chip->has_no_memory;
+
+    put_key(text, "type", in_socket ? 11 : 2);
     put_key(text, "version_major", 0);
     put_key(text, "version_minor", 0);
     put_key(text, "node_from", from);
     put_key(text, "node_to", to);
-    put_key(text, "weight",
-            from < KFD_CPU_NODES || to < KFD_CPU_NODES ? 20 : 40);
+    put_key(text, "weight", in_socket ? 13 : to_cpu ? 20 : 40);
     put_key(text, "flags", 1);
 }
 
@@ -191,10 +196,11 @@ put_node(struct sim_text *text, struct kfd_machine *machine, uint32_t node,
         put_cache(text, machine->chip, number + 1);
     else if (sscanf(rest, "io_links/%u/%31s", &number, tail) == 2 &&
              strcmp(tail, "properties") == 0 && number < machine->n_cards)
-        put_io_link(text, node, card && number == 0 ? 0 : number + 1);
+        put_io_link(text, machine->chip, node,
+                    card && number == 0 ? 0 : number + 1);
     else if (card && sscanf(rest, "p2p_links/%u/%31s", &number, tail) == 2 &&
              strcmp(tail, "properties") == 0 && number + 1 < machine->n_cards)
-        put_io_link(text, node,
+        put_io_link(text, machine->chip, node,
                     number + KFD_CPU_NODES + (number >= card->index ? 1 : 0));
     else
         return false;

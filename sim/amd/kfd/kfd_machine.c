@@ -232,6 +232,11 @@ check_effects(const char *spec, const struct plan *plan)
                          "simulated AMD machine '%.60s': 'cpx' has no effect: "
                          "%s has one die",
                          spec, plan->chip.name);
+    if (plan->bar_mib && plan->chip.is_apu)
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "simulated AMD machine '%.60s': 'bar' has no effect: "
+                         "%s uses the host's memory",
+                         spec, plan->chip.name);
     n *= plan->is_partitioned ? plan->chip.n_xcc : 1;
     if (n < 64 && (plan->hidden | plan->denied) >> n)
         return bell_fail(BELL_E_NO_DEVICE,

@@ -65,6 +65,16 @@ kfd_find_offset(struct kfd_process *p, uint64_t offset)
 
 /* ---- allocation ---- */
 
+/* Memory that the card's size limits. An APU's is the host's, as GTT is, and
+ * one limit (TTM's) is for both. src: Linux 6.12, amdgpu_amdkfd_gpuvm.c,
+ * amdgpu_amdkfd_reserve_mem_limit; softer: of several APUs, each has its own */
+static bool
+counts_as_cards(const struct kfd_machine *machine, uint32_t flags)
+{
+    return flags & KFD_MEM_VRAM ||
+           (flags & KFD_MEM_GTT && machine->chip->is_apu);
+}
+
 static int
 check_alloc(struct kfd_process *p, const struct kfd_alloc_memory *args,
             const struct kfd_card *card)
@@ -101,7 +111,7 @@ check_alloc(struct kfd_process *p, const struct kfd_alloc_memory *args,
         card->machine->bar_mib)
         return kfd_fail(EINVAL, "PUBLIC memory on a card whose window is "
                                 "smaller than its memory");
-    if (type == KFD_MEM_VRAM &&
+    if (counts_as_cards(card->machine, type) &&
         args->size_bytes > card->machine->chip->vram_bytes - card->used_bytes)
         return kfd_fail(ENOMEM, "%llu bytes; %llu of %llu are in use",
                         (unsigned long long)args->size_bytes,
@@ -127,7 +137,7 @@ kfd_store_put(struct kfd_machine *machine, struct kfd_store *store)
     assert(store->refs > 0);
     if (--store->refs)
         return;
-    if (store->flags & KFD_MEM_VRAM)
+    if (counts_as_cards(machine, store->flags))
         machine->cards[store->card].used_bytes -= store->size_bytes;
     close(store->fd);
     host_free(store);
@@ -166,7 +176,7 @@ back_with_file(struct kfd_machine *machine, struct kfd_buffer *buf)
         host_free(store);
         return -errno;
     }
-    if (store->flags & KFD_MEM_VRAM)
+    if (counts_as_cards(machine, store->flags))
         machine->cards[store->card].used_bytes += store->size_bytes;
     result = ftruncate(store->fd, (off_t)buf->size_bytes) < 0
                  ? -errno
@@ -383,7 +393,7 @@ static int
 map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
 {
     uint32_t flags = 0;
-    bool system = !(buf->flags & KFD_MEM_VRAM);
+    bool system = !(buf->flags & KFD_MEM_VRAM) || p->machine->chip->is_apu;
     bell_status status;
 
     assert(card < p->machine->n_cards);
@@ -478,7 +488,8 @@ kfd_do_available(struct kfd_process *p, void *arg)
 
     if (!card)
         return -EINVAL;
-    args->bytes = (p->machine->chip->vram_bytes - card->used_bytes) &
-                  ~(((uint64_t)2 << 20) - 1);
+    args->bytes = p->machine->chip->vram_bytes - card->used_bytes;
+    if (!p->machine->chip->is_apu)
+        args->bytes &= ~(((uint64_t)2 << 20) - 1);
     return 0;
 }

@@ -42,6 +42,9 @@ enum { /* queries */
  * host's memory; KFD places buffers in the rest. */
 #define IDS_FLAGS_FUSION 1u
 #define APU_VRAM_BYTES   (512ull << 20)
+/* What the kernel takes off before it tells how much memory is usable, also
+ * where there is none. src: Linux 6.12, amdgpu_kms.c, AMDGPU_VM_RESERVED_VRAM */
+#define RESERVED_BYTES (8ull << 20)
 
 enum { /* sensors; any frequency will do */
     SCLK = 1,
@@ -71,6 +74,13 @@ drm_get_version(void *arg)
     drm_put_text(&version->date.bytes, version->date.address, "20150101");
     drm_put_text(&version->about.bytes, version->about.address, "AMD GPU");
     return 0;
+}
+
+/* What firmware sets aside of the host's memory. */
+static uint64_t
+apu_memory(const struct amdsim_chip *chip)
+{
+    return chip->has_no_memory ? 0 : APU_VRAM_BYTES;
 }
 
 /* src: enum AMDGPU_FAMILY_* of amdgpu_drm.h */
@@ -130,6 +140,32 @@ put_device(const struct amdsim_chip *chip, uint8_t answer[368])
     memcpy(answer + sizeof(device), &rest, sizeof(rest));
 }
 
+/* Of the card, its visible part, the host's: total, usable, used, largest. */
+static void
+put_memory(const struct amdsim_chip *chip, uint64_t shown, uint64_t used,
+           uint64_t answer[12])
+{
+    uint64_t vram = chip->vram_bytes, own = apu_memory(chip);
+
+    answer[0] = answer[1] = vram;
+    answer[4] = answer[5] = shown;
+    answer[2] = used;
+    answer[6] = used < shown ? used : shown;
+    answer[3] = vram - used;
+    answer[7] = shown - answer[6];
+    answer[8] = answer[9] = answer[11] = vram;
+    if (!chip->is_apu)
+        return;
+    answer[0] = answer[1] = answer[4] = answer[5] = own;
+    answer[3] = answer[7] = own;
+    answer[2] = answer[6] = 0;
+    answer[10] = used;
+    if (chip->has_no_memory) {
+        answer[1] = own - RESERVED_BYTES;
+        answer[3] = answer[1] * 3 / 4;
+    }
+}
+
 int
 kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
                 void *arg)
@@ -152,8 +188,10 @@ kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
         answer[0] = 1;
         break;
     case VRAM_GTT:
-        answer[0] = chip->is_apu ? APU_VRAM_BYTES : vram;
-        answer[1] = chip->is_apu ? APU_VRAM_BYTES : shown;
+        answer[0] = chip->is_apu ? apu_memory(chip) : vram;
+        answer[1] = chip->is_apu ? apu_memory(chip) : shown;
+        if (chip->has_no_memory)
+            answer[0] -= RESERVED_BYTES;
         answer[2] = vram;
         n = 24;
         break;
@@ -173,21 +211,8 @@ kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
                             info->return_bytes);
         answer[0] = SCLK_MHZ;
         break;
-    case MEMORY: /* of the card, its visible part, the host's: total, usable,
-                    used, largest */
-        answer[0] = answer[1] = vram;
-        answer[4] = answer[5] = shown;
-        answer[2] = used;
-        answer[6] = used < shown ? used : shown;
-        answer[3] = vram - used;
-        answer[7] = shown - answer[6];
-        answer[8] = answer[9] = answer[11] = vram;
-        if (chip->is_apu) {
-            answer[0] = answer[1] = answer[4] = answer[5] = APU_VRAM_BYTES;
-            answer[3] = answer[7] = APU_VRAM_BYTES;
-            answer[2] = answer[6] = 0;
-            answer[10] = used;
-        }
+    case MEMORY:
+        put_memory(chip, shown, used, answer);
         n = 96;
         break;
     default:
