@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,8 @@ static struct {
     void *user;
     FILE *file; /* of BELL_DEBUG_FILE; stays open */
     _Atomic bool has_lost;
-} log_out = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL, NULL, false};
+    _Atomic bool has_helped; /* BELL_DEBUG's table has been printed */
+} log_out = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL, NULL, false, false};
 
 static void
 log_free_lock(void)
@@ -86,8 +88,8 @@ find_topic(const char *name, size_t len)
     return 0;
 }
 
-bell_status
-log_parse(const char *text, uint32_t *out_mask)
+static bell_status
+parse_topics(const char *text, bool helps, uint32_t *out_mask)
 {
     uint32_t mask = 0;
 
@@ -96,7 +98,8 @@ log_parse(const char *text, uint32_t *out_mask)
         uint32_t bit = find_topic(text, len);
 
         if (len == 4 && memcmp(text, "help", 4) == 0) {
-            log_print_help();
+            if (helps)
+                log_print_help();
         } else if (len && !bit) {
             char known[160] = "";
             size_t i;
@@ -114,6 +117,12 @@ log_parse(const char *text, uint32_t *out_mask)
     }
     *out_mask = mask;
     return BELL_OK;
+}
+
+bell_status
+log_parse(const char *text, uint32_t *out_mask)
+{
+    return parse_topics(text, true, out_mask);
 }
 
 /* Once; several processes may append to it. */
@@ -143,7 +152,8 @@ log_init(void)
 
     if (!text)
         return BELL_OK;
-    BELL_TRY(log_parse(text, &mask));
+    BELL_TRY(
+        parse_topics(text, !atomic_exchange(&log_out.has_helped, true), &mask));
     BELL_TRY(open_file(env_get("BELL_DEBUG_FILE")));
     log_mask = mask;
     return BELL_OK;

@@ -44,8 +44,8 @@ enum log_topic {
 extern uint32_t log_mask;
 
 /* Reads BELL_DEBUG. An unknown topic is an error that lists the known ones;
- * "help" prints the table to stderr and changes nothing. Safe to call more
- * than once and from any thread. */
+ * "help" prints the table to stderr, the first time, and changes nothing. Safe
+ * to call more than once and from any thread. */
 BELL_MUST_CHECK bell_status log_init(void);
 
 /* Parses a topic list as BELL_DEBUG would be. */

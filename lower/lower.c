@@ -281,6 +281,8 @@ check_node(const struct uop *u)
                 return uop_bad(u, "source %u is not a reduce RANGE", i);
         }
         return BELL_OK;
+    case UOP_SORT: /* more in check_sort */
+        return BELL_OK;
     case UOP_LOAD:
     case UOP_STORE:
         return u->src[0]->op == UOP_PARAM
@@ -293,6 +295,42 @@ check_node(const struct uop *u)
             return BELL_OK;
         return uop_bad(u, "lowering makes such nodes, no kernel has them");
     }
+}
+
+/* A kernel with a SORT is nothing else (lower/scan/order.h): the value that its
+ * one STORE has, for keys that know nothing of where they come to stand. */
+static bell_status
+check_sort(const struct uop *sink, const struct uop *sort,
+           const struct uop *const *list, size_t n)
+{
+    const struct uop *store = sink->src[0];
+    bell_status status = BELL_OK;
+    bool *from_at; /* by id */
+    uint32_t i, s;
+
+    if (sink->n_src != 1 || store->op != UOP_STORE || store->n_src != 3 ||
+        store->src[2] != sort)
+        return uop_bad(sort, "is not what its kernel's only STORE stores");
+    if (uop_range_axis(sort->src[1]) != UOP_AXIS_REDUCE ||
+        uop_range_axis(sort->src[2]) != UOP_AXIS_LOOP)
+        return uop_bad(sort, "its RANGEs are a reduce and a loop");
+    from_at = host_calloc((size_t)sink->id + 1, sizeof(*from_at));
+    if (!from_at)
+        return bell_fail(BELL_E_NO_MEMORY, "a SORT's keys: out of memory");
+    for (i = 0; i < n && status == BELL_OK; i++) {
+        const struct uop *u = list[i];
+
+        assert(u->id <= sink->id);
+        from_at[u->id] = u == sort->src[2];
+        for (s = 0; s < u->n_src; s++)
+            from_at[u->id] |= from_at[u->src[s]->id];
+        if (u->op == UOP_REDUCE || (u->op == UOP_SORT && u != sort))
+            status = uop_bad(u, "stands beside a SORT");
+    }
+    if (status == BELL_OK && from_at[sort->src[0]->id])
+        status = uop_bad(sort, "its keys depend on source 2");
+    host_free(from_at);
+    return status;
 }
 
 /* What two nodes must not both be. */
@@ -314,7 +352,8 @@ check_leaf_pair(const struct uop *u, const struct uop *v)
 }
 
 static bell_status
-check_sink_leaves(const struct uop *const *list, size_t n)
+check_sink_leaves(const struct uop *sink, const struct uop *const *list,
+                  size_t n)
 {
     const struct uop *leaves[2 * LOWER_MAX_SLOTS + KERNEL_MAX_RANGES];
     size_t i, j, n_leaves = 0;
@@ -322,6 +361,8 @@ check_sink_leaves(const struct uop *const *list, size_t n)
     for (i = 0; i < n; i++) {
         const struct uop *u = list[i];
         BELL_TRY(check_node(u));
+        if (u->op == UOP_SORT)
+            BELL_TRY(check_sort(sink, u, list, n));
         if (u->op != UOP_PARAM && u->op != UOP_VAR && u->op != UOP_RANGE)
             continue;
         for (j = 0; j < n_leaves; j++) {
@@ -344,7 +385,7 @@ lower_check(const struct uop_graph *g, const struct uop *sink)
         return uop_bad(sink, "a kernel's root is a SINK of STOREs");
     BELL_TRY(uop_validate(g, &sink, 1, UOP_STAGE_K));
     BELL_TRY(uop_toposort(g, &sink, 1, &list, &n));
-    status = check_sink_leaves(list, n);
+    status = check_sink_leaves(sink, list, n);
     host_free(list);
     return status;
 }

@@ -536,10 +536,8 @@ verb_kernel(int argc, char **argv)
         {"--in", "name=2x3:float32", TOOL_OPT_LIST, &options.in, 0, 0,
          "an input's shape and dtype, with random values; or name=FILE"},
         {"--ir", "FILE", TOOL_OPT_STRING, &options.ir, 0, 0,
-         "kernels in place of EXPR: what --emit ir prints, but for kernels "
-         "that "
-         "are one sort or custom node; they are compiled, and run with --run "
-         "alone"},
+         "kernels in place of EXPR: what --emit ir prints; they are compiled, "
+         "and run with --run alone"},
         {"--run", NULL, TOOL_OPT_FLAG, &options.run, 0, 0,
          "with --ir: run each kernel on buffers of random numbers, as large as "
          "its indices and gates ask for, 4 GiB at most, and tell the device's "

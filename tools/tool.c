@@ -1,6 +1,7 @@
 /* Option parsing and messages of the verbs. */
 #include "tools/tools.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -280,7 +281,8 @@ struct parse {
     const char *verb;
     const struct tool_opt *opts;
     size_t n_opts;
-    bool json; /* errors are told as a document too */
+    uint64_t given; /* a bit each of opts */
+    bool json;      /* errors are told as a document too */
 };
 
 static bool
@@ -427,12 +429,6 @@ set_opt(const struct parse *parse, const struct tool_opt *opt, const char *text)
     case TOOL_OPT_FLAG:
         *(bool *)opt->out = true;
         break;
-    case TOOL_OPT_ONCE:
-        if (*(const char **)opt->out)
-            return tool_usage(parse->json, "%s: %s is there twice", parse->verb,
-                              opt->name);
-        *(const char **)opt->out = text;
-        break;
     case TOOL_OPT_STRING:
         *(const char **)opt->out = text;
         break;
@@ -461,9 +457,52 @@ set_opt(const struct parse *parse, const struct tool_opt *opt, const char *text)
     return TOOL_GO_ON;
 }
 
+/* Bytes of an item that no other of its list may begin with: its name. */
+static size_t
+key_len(const struct tool_opt *opt, const char *item)
+{
+    return strncmp(opt->value, "name=", 5) == 0 ? strcspn(item, "=@")
+                                                : strlen(item);
+}
+
+static bool
+is_in_list(const struct tool_opt *opt, const char *text)
+{
+    const struct tool_list *list = opt->out;
+    size_t n = key_len(opt, text), i;
+
+    for (i = 0; i < list->n_items; i++) {
+        if (key_len(opt, list->items[i]) == n &&
+            memcmp(list->items[i], text, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* An option's value, which is `text`. */
+static int
+give_opt(struct parse *parse, const struct tool_opt *opt, const char *text)
+{
+    uint64_t bit = 1ull << (opt - parse->opts);
+
+    if (opt->kind == TOOL_OPT_LIST && is_in_list(opt, text))
+        return tool_usage(parse->json, "%s: %s %.*s is given twice",
+                          parse->verb, opt->name, (int)key_len(opt, text),
+                          text);
+    if (opt->kind != TOOL_OPT_LIST && parse->given & bit)
+        return tool_usage(parse->json, "%s: %s is given twice", parse->verb,
+                          opt->name);
+    parse->given |= bit;
+    if (!*text && strcmp(opt->value, "TEXT") != 0 &&
+        strcmp(opt->value, "TOPICS") != 0)
+        return tool_usage(parse->json, "%s: %s needs a value (%s), got none",
+                          parse->verb, opt->name, opt->value);
+    return set_opt(parse, opt, text);
+}
+
 /* Parses the option argv[*i]; moves *i onto its value. */
 static int
-parse_opt(const struct parse *parse, int argc, char **argv, int *i)
+parse_opt(struct parse *parse, int argc, char **argv, int *i)
 {
     const char *text = argv[*i], *value = strchr(text, '=');
     size_t len = value ? (size_t)(value - text) : strlen(text);
@@ -478,11 +517,11 @@ parse_opt(const struct parse *parse, int argc, char **argv, int *i)
         return set_opt(parse, opt, NULL);
     }
     if (value)
-        return set_opt(parse, opt, value + 1);
+        return give_opt(parse, opt, value + 1);
     if (*i + 1 == argc)
         return tool_usage(parse->json, "%s: %s needs a value (%s)", parse->verb,
                           opt->name, opt->value);
-    return set_opt(parse, opt, argv[++*i]);
+    return give_opt(parse, opt, argv[++*i]);
 }
 
 static int
@@ -518,6 +557,7 @@ tool_parse(const char *about, const struct tool_opt *opts, size_t n_opts,
     size_t n_positional = 0;
     int i, code;
 
+    assert(n_opts <= 64); /* bits of parse.given */
     parse.json = tool_asks_for_json(argc, argv);
     for (i = 1; i < argc; i++) {
         const char *text = argv[i];

@@ -55,7 +55,6 @@ tool_verb_fn verb_viz;
 enum tool_opt_kind {
     TOOL_OPT_FLAG,   /* out: bool, set true */
     TOOL_OPT_STRING, /* out: const char *; points into argv */
-    TOOL_OPT_ONCE,   /* the same, NULL before: a second one is a mistake */
     TOOL_OPT_INT,    /* out: int64_t, within min..max */
     TOOL_OPT_READ,   /* out: double; rows by TOOL_NUMBER_OPT */
     TOOL_OPT_LIST,   /* out: struct tool_list; may be given many times */
@@ -87,6 +86,8 @@ struct tool_opt {
 };
 
 /* Parses `--name value` and `--name=value` in any order; `--` ends options.
+ * A value is given once, or in a LIST once for each name, and is not empty; a
+ * TEXT and TOPICS may be.
  * -h prints `usage: doorbell ABOUT` (appliances' runner: `usage: doorbell-run`
  * and what follows the verb), the options, and gives TOOL_OK; with
  * --json as a document, docs/schemas/help.json (not in appliances' runner). A

@@ -130,7 +130,8 @@ ir3_in_reg(struct ir3_emit *e, struct ir3_opnd o)
 {
     struct ir3_opnd r;
 
-    if (o.kind == IR3_REG && !o.neg && !o.abs)
+    assert(!o.neg && !o.abs); /* signs are given to what is a source already */
+    if (o.kind == IR3_REG)
         return o;
     r = ir3_vreg_new(e, 1, false);
     ir3_move(e, r, o);

@@ -168,6 +168,39 @@ set_branch(struct kio *kio)
     kio_set_branch(kio, bottom->branch);
 }
 
+/* Whether this process is the first that records this machine: a cassette has
+ * the calls of one, and is written when that ends. */
+static bool
+claim_recording(size_t i)
+{
+    char path[512], pid[16], first[16] = "";
+    int fd, n;
+
+    n = snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    snprintf(path, sizeof(path), "%s/recorder-%s", env_get("BELL_SIM_TREE"),
+             sim.machines[i].backend);
+    fd = kio_real_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                       0600);
+    if (fd >= 0) {
+        bool ok = write(fd, pid, (size_t)n) == n;
+
+        (void)kio_real_close(fd);
+        return ok;
+    }
+    fd = kio_real_open(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd >= 0) {
+        if (read(fd, first, sizeof(first) - 1) < 0)
+            first[0] = '\0';
+        (void)kio_real_close(fd);
+    }
+    if (strcmp(first, pid) == 0)
+        return true; /* it has become another program */
+    say_line("%s@%s: process %s records there; a recording has one process "
+             "(doorbell trace record keeps those of a program)",
+             sim.machines[i].backend, sim.machines[i].interface, first);
+    return false;
+}
+
 /* The machine that a device belongs to; NULL after saying why not. */
 static struct kio *
 machine_of_locked(enum kio_dev dev)
@@ -180,6 +213,9 @@ machine_of_locked(enum kio_dev dev)
         if (strcmp(sim.machines[i].backend, backend) != 0)
             continue;
         if (!sim.machines[i].kio) {
+            if (strstr(sim.machines[i].interface, "record:") &&
+                !claim_recording(i))
+                return NULL;
             if (kio_open_interface(backend, sim.machines[i].interface,
                                    &sim.machines[i].kio) != BELL_OK) {
                 say_line("%s@%s: %s", backend, sim.machines[i].interface,

@@ -76,8 +76,11 @@ def check_environment(tap):
         run('devices', BELL_DEBUG='shed'), 2, err="unknown topic 'shed'"))
     tap.check('BELL_DEBUG typo with --json', expect_json_error(
         run('devices', '--json', BELL_DEBUG='mem,shed'), 2, "'shed'"))
-    tap.check('BELL_DEBUG=help', expect(
-        run('devices', BELL_DEBUG='help'), 0, err='sched'))
+    for verb in (('devices',), ('eval', '1', '--device', 'CPU')):
+        done = run(*verb, BELL_DEBUG='help')
+        n_tables = done.stderr.count('BELL_DEBUG takes')
+        tap.check(f'BELL_DEBUG=help {verb[0]}', expect(
+            done, 0, err='sched') + [f'{n_tables} tables'] * (n_tables != 1))
     tap.check('BELL_MATH typo', expect(
         run('eval', '1', BELL_MATH='tf23'), 2,
         err="BELL_MATH: unknown word 'tf23'; known: exact, tf32"))
@@ -703,9 +706,39 @@ def check_math(tap):
             BELL_MATH='tf32,approx'), 0))
 
 
+def check_values(tap):
+    """Each option of each verb: a value is given once, and is not empty."""
+    verbs = json.loads(run('help', '--json').stdout)['verbs']
+    words = [(verb['name'],) for verb in verbs if not verb['parts']] + [
+        (verb['name'], part) for verb in verbs for part in verb['parts']]
+    for word in words:
+        done = run(*word, '-h', '--json')
+        complaints = expect(done, 0)
+        options = [] if complaints else json.loads(done.stdout)['options']
+        for option in options:
+            name, value = option['name'], option['value']
+            if option['is_argument'] or not value:
+                continue
+            if value not in ('TEXT', 'TOPICS'):
+                complaints += expect(run(*word, name, ''), 2,
+                                     err=f'{name} needs a value (')
+            if not option['repeats']:
+                texts = ('1', '4', '64', '0.5')
+                complaints += min((expect(
+                    run(*word, name, text, f'{name}={text}'), 2,
+                    err=f'{name} is given twice') for text in texts), key=len)
+            else:
+                complaints += expect(
+                    run(*word, name, 'x=1', f'{name}=x=1'), 2,
+                    err=f'{name} x' + '=1' * (value[:5] != 'name=') +
+                    ' is given twice')
+        tap.check(f'values of {" ".join(word)}', complaints)
+
+
 def main():
     tap = Tap()
     check_usage(tap)
+    check_values(tap)
     check_demos(tap)
     check_environment(tap)
     check_devices(tap)

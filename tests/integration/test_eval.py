@@ -949,7 +949,7 @@ def check_failures(tap, folder):
             (('x', '--in', 'x'), 2, 'not name=FILE'),
             (('x', '--in', '1x=a.npy'), 2, 'not name=FILE'),
             (('x', '--in', 'x='), 2, 'not name=FILE'),
-            (('x', '--in', 'x=a', '--in', 'x=b'), 2, "two inputs 'x'"),
+            (('x', '--in', 'x=a', '--in', 'x=b'), 2, '--in x is given twice'),
             (('1', '--device', 'NV:7'), 3, 'NV'),
             (('1', '--device', 'nonsense'), 3, 'nonsense'),
             (('1', '--out', '/dev/null/o.npy'), 1, '/dev/null/o.npy')):

@@ -218,8 +218,8 @@ def check_run(tap, files):
             done, 0, out=f'usage: {called} BUNDLE ') + [
                 'no example'] * (f'  {called} mnist.bundle' not in done.stdout))
         tap.check(f'{name}: an input twice', expect(
-            use(*program, bundle, '--device', 'CPU', '--in', x, '--in', x), 1,
-            err='--in x is there twice'))
+            use(*program, bundle, '--device', 'CPU', '--in', x, '--in', x), 2,
+            err='--in x is given twice'))
         for path, kind in ((fifo, 'FIFO'), ('/dev/zero', 'device'),
                            (files.folder, 'folder')):
             done = use(*program, path, '--list')

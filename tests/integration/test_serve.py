@@ -449,7 +449,7 @@ def check_refused(tap, folder, bundle):
             ('a device is there', ['/dev/full', good], 1, 'is not a socket'),
             ('no permission', [os.path.join(locked, 's'), good], 4,
              'cannot listen: Permission'),
-            ('two sockets', ['-', good, '--serve', '-'], 2, 'there twice'),
+            ('two sockets', ['-', good, '--serve', '-'], 2, 'given twice'),
             ('a long path', [folder + 'x' * 200, good], 1, 'characters'),
             ('no name', ['-', bundle], 1, 'is not name=FILE'),
             ('no file', ['-', 'd='], 1, 'is not name=FILE'),

@@ -126,7 +126,14 @@ def check_bundles(tap, folder, key, public, other):
         write(short, (text + file.read()).encode())
     refused('a file of two keys', 'short.pem: has two keys, expected one',
             short)
-    refused('two keys', '--key is there twice', other, 2, '--key', public)
+    fifo = os.path.join(folder, 'fifo.pem')
+    os.mkfifo(fifo)
+    refused('a FIFO', 'fifo.pem: expected a regular file, got a FIFO', fifo)
+    os.rename(path + '.sig', path + '.kept')
+    os.mkfifo(path + '.sig')
+    refused('a FIFO for a signature', 'f.bundle.sig: expected a regular file')
+    os.replace(path + '.kept', path + '.sig')
+    refused('two keys', '--key is given twice', other, 2, '--key', public)
     write(short, text.replace('\n', '\r\n').encode())
     tap.check('a key with other ends of lines', expect(
         use(path, '--key', short, '--list'), 0))

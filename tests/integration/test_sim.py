@@ -415,6 +415,25 @@ def check_ends(tap, folder):
     tap.check('nothing is left', trees(folder))
 
 
+def check_one_recorder(tap, folder):
+    """A file has the calls of one process: a second one is told."""
+    path = os.path.join(folder, 'one.cas')
+    once = f"'{DOORBELL}' eval '1 + ones((2,))' --device AMD"
+    for commands, code, n_told in (
+            (once, 0, 0), (f'exec {once}', 0, 0),
+            (f'{once}; {once}', 3, 1), (f'{once}; {once}; true', 0, 1),
+            (f'({once}) && ({once})', 3, 1)):
+        if os.path.exists(path):
+            os.remove(path)
+        done = sim(f'AMD@record:{path}@sim:gfx1100', 'sh', '-c', commands)
+        shown = run('trace', 'show', path)
+        n_seen = done.stderr.count('a recording has one process')
+        tap.check(f'recording of {commands.count("eval")} processes',
+                  expect(done, code, out='[2. 2.]') + expect(shown, 0) + (
+                      [] if (n_seen > 0) == (n_told > 0)
+                      else [f'told {n_seen} times'] + [done.stderr]))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
@@ -428,6 +447,7 @@ def main():
         check_confidential(tap)
         check_modes(tap)
         check_recorded(tap, folder)
+        check_one_recorder(tap, folder)
         check_ends(tap, folder)
     tap.finish()
 

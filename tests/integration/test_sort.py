@@ -112,10 +112,23 @@ def check_shuffles(tap, devices):
         tap.check(f'random orders on {device}', complaints)
 
 
+def check_tune(tap, folder, device):
+    """A bundle with a kernel that is a sort; its others have choices."""
+    bundle = os.path.join(folder, 'sort.bundle')
+    tap.check(f'tune a bundle that sorts, on {device}', expect(
+        run('eval', 'sort(arange(4096) * -1.)[0] * 2', '--save', bundle,
+            '--device', device, '--tunable'), 0) + expect(
+        run('tune', bundle, '--in-place', '--device', device), 0,
+        out='it has no choice'))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         check_orders(tap, folder, sys.argv[2:])
+        for device in sys.argv[2:]:
+            if device.startswith('AMD'):
+                check_tune(tap, folder, device)
     check_shuffles(tap, sys.argv[2:])
     check_counts(tap, 'NV@null:h100')
     tap.finish()

@@ -131,8 +131,7 @@ make_bitcast(struct uop_graph *g, unsigned from, enum uop_dtype to,
 {
     const struct uop *v;
 
-    if (from == UOP_BOOL || to == UOP_BOOL ||
-        uop_dtype_infos[from].size_bytes != uop_dtype_infos[to].size_bytes)
+    if (uop_dtype_infos[from].size_bytes != uop_dtype_infos[to].size_bytes)
         return NULL;
     v = mk_load(g, mk_param(g, slot, from), mk_int(g, 1), 1, NULL, NULL);
     return mk(g, UOP_BITCAST, to, 1, 0, 1, &v);

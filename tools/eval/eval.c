@@ -740,7 +740,7 @@ static int
 check_effects(const struct eval_run *run)
 {
     const struct eval_options *opts = &run->opts;
-    size_t n_in = opts->in.n_items, i, k;
+    size_t n_in = opts->in.n_items, i;
 
     if (opts->save && opts->out)
         return tool_usage(opts->json,
@@ -752,14 +752,6 @@ check_effects(const struct eval_run *run)
     if (opts->target.n_items && !opts->save)
         return tool_usage(opts->json, "eval: --target %s is of --save",
                           opts->target.items[0]);
-    for (i = 0; i < opts->target.n_items; i++) {
-        for (k = 0; k < i; k++) {
-            if (strcmp(opts->target.items[i], opts->target.items[k]) == 0)
-                return tool_usage(opts->json,
-                                  "eval: --target %s is given twice",
-                                  opts->target.items[i]);
-        }
-    }
     for (i = 0; i < opts->weight.n_items; i++) {
         if (!expr_has_input(opts->expr, run->names[n_in + i]))
             return tool_usage(opts->json,

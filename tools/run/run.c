@@ -212,20 +212,6 @@ write_bytes(struct bundle_run *run, uint32_t number, const char *path)
     return status;
 }
 
-static bell_status
-check_once(const struct bundle_run *run, size_t nth)
-{
-    const char *item = run->opts.in.items[nth];
-    size_t n = strcspn(item, "="), i;
-
-    for (i = 0; i < nth; i++) {
-        if (strncmp(run->opts.in.items[i], item, n + 1) == 0)
-            return bell_fail(BELL_BAD_NAME, "--in %.*s is there twice", (int)n,
-                             item);
-    }
-    return BELL_OK;
-}
-
 /* Where the text could also mean a file that is there. */
 static void
 tell_meaning(const char *text)
@@ -244,7 +230,6 @@ load_bundle_input(struct bundle_run *run, size_t nth)
     const char *item = run->opts.in.items[nth], *path;
     uint32_t number;
 
-    BELL_TRY(check_once(run, nth));
     BELL_TRY(find_bundle_value(run, "--in", item,
                                1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE |
                                    1u << HCQ_BUNDLE_SYMBOL,
@@ -510,22 +495,22 @@ verb_run(int argc, char **argv)
          "values of that shape; of a symbol, a number for FILE"},
         {"--out", "name=FILE", TOOL_OPT_LIST, &o->out, 0, 0,
          "an output, or state at the end"},
-        {"--weights", "FILE", TOOL_OPT_ONCE, &o->weights, 0, 0,
+        {"--weights", "FILE", TOOL_OPT_STRING, &o->weights, 0, 0,
          "safetensors with all weights that have names, in place of the "
          "bundle's"},
-        {"--save", "FILE", TOOL_OPT_ONCE, &o->save, 0, 0,
+        {"--save", "FILE", TOOL_OPT_STRING, &o->save, 0, 0,
          "with --weights: write a bundle that has these, and run nothing"},
-        {"--device", "DEVICE", TOOL_OPT_ONCE, &o->device, 0, 0,
+        {"--device", "DEVICE", TOOL_OPT_STRING, &o->device, 0, 0,
          "where (default: $BELL_DEVICE, or the first that works)"},
         {"--times", "N", TOOL_OPT_INT, &o->times, 1, 1000000000,
          "number of runs, one after the other (default: 1)"},
         {"--timeout", "SECONDS", TOOL_OPT_INT, &o->timeout_s, 1, 1000000,
          "that a run may take (default: as long as the device moves, "
          "$BELL_TIMEOUT)"},
-        {"--key", "FILE", TOOL_OPT_ONCE, &o->key, 0, 0,
+        {"--key", "FILE", TOOL_OPT_STRING, &o->key, 0, 0,
          "a public key of Ed25519 in PEM: refuse what FILE.sig beside it does "
          "not sign, bundles and weights"},
-        {"--serve", "SOCKET", TOOL_OPT_ONCE, &o->serve, 0, 0,
+        {"--serve", "SOCKET", TOOL_OPT_STRING, &o->serve, 0, 0,
          "keep them loaded and answer requests there, or with - on stdin and "
          "stdout"},
         {"--list", NULL, TOOL_OPT_FLAG, &o->list, 0, 0,
