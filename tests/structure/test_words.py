@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Counts what makes text hard to read, and lets the counts only sink.
+"""Finds what makes text hard to read. There are no exceptions.
 
-usage: test_words.py SOURCE_ROOT [--update | --rows | --show [PATH]]
+usage: test_words.py SOURCE_ROOT [--show [PATH]]
 
-Rules, each a kind in tests/structure/words.allow (path, kind, count):
+Rules:
   paragraph  a paragraph or list item has at most 500 characters
   of         no sentence begins with "Of"
   no         "is not a" instead of "is no"; "there is no" is ordinary English
@@ -12,24 +12,22 @@ Rules, each a kind in tests/structure/words.allow (path, kind, count):
   line       a line of Markdown has at most 100 columns, one of include/ 80
 
 Markdown of the tree follows all rules, comments of include/ all but "what" and
-"long", the strings of C code "of" and "no". Blocks of code, tables and targets of links are not text.
-A file that is not in words.allow has a count of 0.
+"long", the strings of C code "of" and "no". Blocks of code, tables and targets
+of links are not text.
 
---update writes counts that sank; it raises none. --rows prints all counts as
-words.allow has them. --show prints each place.
+--show prints each place, of all rules, without a verdict.
 """
 import collections
-import os
 import re
 import sys
 
 from common import Tap, documents, read, sources
 
+KINDS = ('paragraph', 'of', 'no', 'what', 'long', 'line')
 LONGEST_PARAGRAPH = 500
 LONGEST_LINE = 100
 LONGEST_SENTENCE = 40
 LONGEST_COMMENT = 80
-ALLOWED = 'tests/structure/words.allow'
 
 OF = re.compile(r'(?<![\w-])Of (?=[a-z0-9`*(])')
 WHAT = re.compile(r'(?:What|Whoever|Who) [^?]*[.;]$')
@@ -153,27 +151,6 @@ def find_all(root):
             yield from find_in_code(path, read(root, path))
 
 
-def allowed(root):
-    counts = {}
-    for line in read(root, ALLOWED).split('\n'):
-        if line and not line.startswith('#'):
-            path, kind, count = line.split()
-            counts[path, kind] = int(count)
-    return counts
-
-
-def rows_of(counts):
-    return [f'{path} {kind} {n}' for (path, kind), n in sorted(counts.items())
-            if n]
-
-
-def write(root, counts):
-    head = [line for line in read(root, ALLOWED).split('\n')
-            if line.startswith('#')]
-    with open(os.path.join(root, ALLOWED), 'w', encoding='utf-8') as file:
-        file.write('\n'.join(head + rows_of(counts)) + '\n')
-
-
 SAMPLE = f"""# A title
 
 {'A word. ' * 61}[long text](a/very/long/target/{'x' * 40})
@@ -217,31 +194,13 @@ def main():
             if f.path.startswith(options[1] if options[1:] else ''):
                 print(f'{f.path}:{f.line}: {f.kind}: {f.text}')
         return
-    counts = collections.Counter((f.path, f.kind) for f in found)
-    limits = allowed(root)
-    if options == ['--update']:
-        write(root, {key: min(n, counts[key]) for key, n in limits.items()})
-        return
-    if options == ['--rows']:
-        print('\n'.join(rows_of(counts)))
-        return
     if options:
         sys.exit(__doc__)
     tap = Tap()
     check_itself(tap)
-    for kind in ('paragraph', 'of', 'no', 'what', 'long', 'line'):
-        over = {key for key, n in counts.items()
-                if key[1] == kind and n > limits.get(key, 0)}
-        complaints = [f'{path}: {counts[path, kind]}, allowed: '
-                      f'{limits.get((path, kind), 0)}'
-                      for path, _ in sorted(over)]
-        complaints += [f'{f.path}:{f.line}: {f.text}' for f in found
-                       if (f.path, f.kind) in over]
-        total = sum(n for key, n in counts.items() if key[1] == kind)
-        tap.check(f'{kind}: {total}', complaints)
-    tap.check('files that words.allow names', [
-        f'{path}: no such file' for path, _ in sorted(limits)
-        if not os.path.exists(os.path.join(root, path))])
+    for kind in KINDS:
+        tap.check(kind, [f'{f.path}:{f.line}: {f.text}' for f in found
+                         if f.kind == kind])
     tap.finish()
 
 
