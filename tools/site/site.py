@@ -152,7 +152,7 @@ class Site:
             self.write('docs/' + page_of(document), self.markdown_of(document))
         for path in sorted(self.linked):
             self.write_linked(path)
-        for name in 'site.css', 'offline.js':
+        for name in 'site.css', 'search.js':
             shutil.copyfile(os.path.join(HERE, name),
                             os.path.join(self.work, 'docs', name))
         self.write('mkdocs.yml', CONFIG.format(
