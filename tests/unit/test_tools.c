@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/nearest.h"
-#include "tools/demo/digits.h"
+#include "examples/demo/digits.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 

@@ -6,9 +6,9 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "doorbell/stats.h"
-#include "tools/demo/demo.h"
+#include "examples/demo/demo.h"
+#include "examples/demo/llama.h"
 #include "tools/json.h"
-#include "tools/demo/llama.h"
 #include "tools/tools.h"
 
 struct demo_options {

@@ -12,7 +12,7 @@
 #include "doorbell/jit.h"
 #include "doorbell/nn.h"
 #include "doorbell/stats.h"
-#include "tools/demo/llama.h"
+#include "examples/demo/llama.h"
 #include "tools/json.h"
 #include "tools/tools.h"
 
