@@ -1,25 +1,26 @@
 /* Attention in one kernel, on any GPU (lower/attention/attention.h): by matrix
  * instructions whose results are 16 columns wide, or without them.
  *
- * A warp has some tiles of rows of queries. Of the scores of a tile with 16
- * keys, as of the results of 16 columns, thread 16 p + c has elements of column
- * c, and so have the 16 threads with the same p the same rows: maxima and sums
- * of rows are joined among those. Without matrix instructions a tile is 4 rows
- * for each p. Tiles of k and v lie in LOCAL memory, the next ones in registers
- * while a tile is worked on; E goes through LOCAL memory, too, from what has
- * the scores to what multiplies v.
+ * Fragment layout. A warp has one or more tiles of query rows. In a tile of
+ * scores with 16 keys, or of results with 16 columns, thread 16 p + c holds
+ * column c. The 16 threads with the same p hold the same rows, so maxima and
+ * sums of rows are reduced across them. Without matrix instructions a tile has
+ * 4 rows for each p.
  *
- * Where an operand has an element in one thread only, both products are made
- * with their operands exchanged: of the scores, thread 16 p + c has keys of
- * query c, and of the results columns of it. What it has of E is then what it
- * has to have as an operand, and of maxima and sums it has one for a tile.
+ * Memory. Tiles of k and v are in LOCAL memory; the next ones are loaded into
+ * registers meanwhile. The exponentials E pass through LOCAL memory, from the
+ * layout of scores to that of an operand of the product with v.
  *
- * LOCAL memory is read and written 16 bytes at a time, a unit. A thread's unit
- * is all that it has of an operand in several steps: which elements a step
- * takes is for us to say, as long as both operands take the same. Of rows as
- * long as a power of two, units change places by the number of the row, so that
- * threads that read the same unit of 8 rows, or write it, are served by
- * different banks.
+ * Swapped operands. If an operand has each element in one thread only, both
+ * products are made with their operands exchanged. Thread 16 p + c then holds
+ * keys of query c, and columns of its result. E is already in the layout of an
+ * operand, and a thread has one maximum and one sum for a tile.
+ *
+ * Units. LOCAL memory is accessed 16 bytes at a time, a unit. A unit holds all
+ * that a thread needs of an operand for several steps; the order of elements
+ * among steps is free, as long as both operands use the same. If a row's length
+ * is a power of two, its units are permuted by the row's number. Threads that
+ * access the same unit of 8 rows then use different banks.
  */
 
 #include "base/log.h"

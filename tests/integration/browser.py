@@ -96,22 +96,34 @@ class Browser:
                 return answer['result']
 
     def open(self, path, width, height, dark=False):
+        """A file, or an address with its scheme."""
         self.call('Emulation.setDeviceMetricsOverride', width=width,
                   height=height, deviceScaleFactor=1, mobile=width < 600)
         self.call('Emulation.setEmulatedMedia', features=[
             {'name': 'prefers-color-scheme',
              'value': 'dark' if dark else 'light'}])
-        self.call('Page.navigate', url='file://' + os.path.abspath(path))
+        if '://' not in path:
+            path = 'file://' + os.path.abspath(path)
+        self.call('Page.navigate', url=path)
+        self.wait_for_page()
+
+    def wait_for_page(self):
         while self.receive().get('method') != 'Page.loadEventFired':
             pass
+
+    def follow(self, expression):
+        """A click that leads to another page, until that is there."""
+        self.call('Runtime.evaluate',
+                  expression=f'setTimeout(() => {{ {expression} }})')
+        self.wait_for_page()
 
     def value(self, expression):
         return self.call('Runtime.evaluate', expression=expression,
                          returnByValue=True)['result'].get('value')
 
-    def screenshot(self, path):
-        image = self.call('Page.captureScreenshot', captureBeyondViewport=True,
-                          format='png')
+    def screenshot(self, path, is_whole=True):
+        image = self.call('Page.captureScreenshot', format='png',
+                          captureBeyondViewport=is_whole)
         with open(path, 'wb') as file:
             file.write(base64.b64decode(image['data']))
 

@@ -1,36 +1,38 @@
 #!/usr/bin/env python3
-"""Counts what makes text hard to read, and lets the counts only sink.
+"""Finds what makes text hard to read. There are no exceptions.
 
-usage: test_words.py SOURCE_ROOT [--update | --rows | --show [PATH]]
+usage: test_words.py SOURCE_ROOT [--show [PATH]]
 
-Rules, each a kind in tests/structure/words.allow (path, kind, count):
+Rules:
   paragraph  a paragraph or list item has at most 500 characters
   of         no sentence begins with "Of"
   no         "is not a" instead of "is no"; "there is no" is ordinary English
   what       no statement has "What" or "Whoever" as its subject
   long       a sentence has at most 40 words
   line       a line of Markdown has at most 100 columns, one of include/ 80
+  fence      code stands between fences: a list before it would swallow it
+  reader     a page of docs/ begins with who needs it: "For ..."
 
 Markdown of the tree follows all rules, comments of include/ all but "what" and
-"long", the strings of C code "of" and "no". Blocks of code, tables and targets of links are not text.
-A file that is not in words.allow has a count of 0.
+"long", the strings of C code "of" and "no". Blocks of code, tables and targets
+of links are not text.
 
---update writes counts that sank; it raises none. --rows prints all counts as
-words.allow has them. --show prints each place.
+--show prints each place, of all rules, without a verdict.
 """
 import collections
-import os
 import re
 import sys
 
 from common import Tap, documents, read, sources
 
+KINDS = ('paragraph', 'of', 'no', 'what', 'long', 'line', 'fence', 'reader')
 LONGEST_PARAGRAPH = 500
 LONGEST_LINE = 100
 LONGEST_SENTENCE = 40
 LONGEST_COMMENT = 80
-ALLOWED = 'tests/structure/words.allow'
 
+CONTENTS = 'docs/README.md' # which is for everyone
+READER = re.compile(r'For |This page is for ')
 OF = re.compile(r'(?<![\w-])Of (?=[a-z0-9`*(])')
 WHAT = re.compile(r'(?:What|Whoever|Who) [^?]*[.;]$')
 # Names such as sm_90 and bfloat16 may begin one.
@@ -57,22 +59,25 @@ def markdown_lines(text):
 
 
 def markdown_paragraphs(text):
-    """(line, text) of each paragraph, list item and row of a table."""
-    begin, parts, after_blank, in_item = 0, [], True, False
+    """(line, text) of each paragraph, list item and row of a table; the text
+    None for each indented line of code."""
+    begin, parts, after_blank = 0, [], True
     for n, line in [*markdown_lines(text), (0, None)]:
         blank = line is None or not line.strip()
-        # Indented code; below a list item it is the item's next paragraph.
+        # Code; below a list item it would be the item's next paragraph,
+        # which is indented by less.
         is_code = (not blank and line.startswith('    ') and after_blank and
-                   not in_item and not parts)
+                   not parts)
         alone = blank or line.startswith(('|', '#'))
         if parts and (alone or ITEM.match(line)):
             yield begin, ' '.join(parts)
             parts = []
         if not blank:
-            in_item = bool(ITEM.match(line)) or in_item and line[0] == ' '
             if alone:
                 yield n, line
-            elif not is_code:
+            elif is_code:
+                yield n, None
+            else:
                 begin = begin if parts else n
                 parts.append(line.strip())
         after_blank = blank or is_code
@@ -100,7 +105,15 @@ def find_sentences(path, line, paragraph):
 
 
 def find_in_markdown(path, text):
+    n_found = 0
     for line, paragraph in markdown_paragraphs(text):
+        if paragraph is None:
+            yield Found(path, 'fence', line, 'indented code')
+            continue
+        n_found += 1
+        if (n_found == 2 and path.startswith('docs/') and path != CONTENTS and
+                not READER.match(paragraph)):
+            yield Found(path, 'reader', line, paragraph[:60])
         paragraph = text_of(paragraph)
         if len(paragraph) > LONGEST_PARAGRAPH and paragraph[0] != '|':
             yield Found(path, 'paragraph', line,
@@ -146,32 +159,12 @@ def find_in_code(path, text):
 
 
 def find_all(root):
-    for path in documents(root):
+    for path in sorted({*documents(root), *sources(root, ('.md',)),
+                        'CHANGELOG.md'}):
         yield from find_in_markdown(path, read(root, path))
     for path in sources(root):
         if not path.startswith('tests/'):
             yield from find_in_code(path, read(root, path))
-
-
-def allowed(root):
-    counts = {}
-    for line in read(root, ALLOWED).split('\n'):
-        if line and not line.startswith('#'):
-            path, kind, count = line.split()
-            counts[path, kind] = int(count)
-    return counts
-
-
-def rows_of(counts):
-    return [f'{path} {kind} {n}' for (path, kind), n in sorted(counts.items())
-            if n]
-
-
-def write(root, counts):
-    head = [line for line in read(root, ALLOWED).split('\n')
-            if line.startswith('#')]
-    with open(os.path.join(root, ALLOWED), 'w', encoding='utf-8') as file:
-        file.write('\n'.join(head + rows_of(counts)) + '\n')
 
 
 SAMPLE = f"""# A title
@@ -189,6 +182,10 @@ What is it? What it is, it is.
 
     Of code that is no text
 
+- an item
+
+    Of code that the item would swallow
+
 ```
 Of code that is no text
 ```
@@ -199,7 +196,10 @@ def check_itself(tap):
     """The counter counts a sample as a reader does."""
     found = [(f.kind, f.line) for f in find_in_markdown('x', SAMPLE)]
     want = [('paragraph', 5), ('long', 5), ('what', 7), ('of', 9), ('no', 10),
-            ('of', 12), ('line', 3), ('line', 5)]
+            ('of', 12), ('fence', 14), ('fence', 18), ('line', 3), ('line', 5)]
+    found += [(f.kind, f.line) for f in find_in_markdown(
+        CONTENTS + '.md', '# X\n\nIt is.\n\nFor all.')]
+    want += [('reader', 3)]
     code = 'f("x is" " no"); /* Of a. */ g("there is no x", \'"\', "Of it");'
     found += [(f.kind, f.line) for f in find_in_code('hcq/x.c', code)]
     found += [(f.kind, f.line) for f in find_in_code(
@@ -217,31 +217,13 @@ def main():
             if f.path.startswith(options[1] if options[1:] else ''):
                 print(f'{f.path}:{f.line}: {f.kind}: {f.text}')
         return
-    counts = collections.Counter((f.path, f.kind) for f in found)
-    limits = allowed(root)
-    if options == ['--update']:
-        write(root, {key: min(n, counts[key]) for key, n in limits.items()})
-        return
-    if options == ['--rows']:
-        print('\n'.join(rows_of(counts)))
-        return
     if options:
         sys.exit(__doc__)
     tap = Tap()
     check_itself(tap)
-    for kind in ('paragraph', 'of', 'no', 'what', 'long', 'line'):
-        over = {key for key, n in counts.items()
-                if key[1] == kind and n > limits.get(key, 0)}
-        complaints = [f'{path}: {counts[path, kind]}, allowed: '
-                      f'{limits.get((path, kind), 0)}'
-                      for path, _ in sorted(over)]
-        complaints += [f'{f.path}:{f.line}: {f.text}' for f in found
-                       if (f.path, f.kind) in over]
-        total = sum(n for key, n in counts.items() if key[1] == kind)
-        tap.check(f'{kind}: {total}', complaints)
-    tap.check('files that words.allow names', [
-        f'{path}: no such file' for path, _ in sorted(limits)
-        if not os.path.exists(os.path.join(root, path))])
+    for kind in KINDS:
+        tap.check(kind, [f'{f.path}:{f.line}: {f.text}' for f in found
+                         if f.kind == kind])
     tap.finish()
 
 

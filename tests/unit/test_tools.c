@@ -12,9 +12,9 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "base/nearest.h"
-#include "tools/demo/digits.h"
 #include "base/json.h"
+#include "base/nearest.h"
+#include "examples/demo/digits.h"
 #include "tools/tools.h"
 
 /* ---- options ---------------------------------------------------------- */

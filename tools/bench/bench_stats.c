@@ -162,22 +162,23 @@ compare_blocks(const void *a, const void *b)
 /* Index of the block that represents the row: the second best, because the
  * best may be a fluke. Blocks are sorted, the best first. */
 static size_t
-find_middling(size_t n_blocks)
+representative_block(size_t n_blocks)
 {
     return n_blocks > 3 ? 1 : 0;
 }
 
-/* What the row can do, and how well that is known: its blocks come at other
- * moments of the host, and the best run of one may be luck; between those of
- * the second best and of the next quarter of the blocks are some percent. Work
- * of this thread alone takes the same wherever nothing is in its way, as the
- * sums beside it tell: the next block is enough. */
+/* The row's best figure, and how far it is from the next ones: the scatter.
+ * Blocks are measured at different moments of the host, and the best run of one
+ * may be luck, so the figure is the second best's and the scatter reaches to
+ * the next quarter of the blocks. Work of this thread alone takes the same time
+ * whenever the host does not disturb it, which the sums beside it show; there
+ * the next block is enough. */
 static void
 find_best(struct bench_row *row, struct bench_taken *taken,
           const struct weighted *sorted)
 {
     bool is_rate = bench_is_rate(row->unit);
-    size_t n = taken->n_blocks, k = find_middling(n);
+    size_t n = taken->n_blocks, k = representative_block(n);
     size_t apart = n > 7 && !row->is_alone ? n / 4 : 1;
     size_t last = taken->n_samples - 1;
     double next;
@@ -214,7 +215,7 @@ find_host(const struct bench_row *row, const struct bench_taken *taken,
     }
     *host = (struct bench_host){.stretch = 1};
     if (n) {
-        host->arithmetic_ns = row->is_alone ? values[0][find_middling(n)]
+        host->arithmetic_ns = row->is_alone ? values[0][representative_block(n)]
                                             : bench_quantile(values[0], n, 0);
         host->memory_ns = bench_quantile(values[1], n, 0);
         host->handoff_ns = bench_quantile(values[2], n, 0);

@@ -95,12 +95,13 @@ list_functions(bool markdown)
     if (markdown)
         tool_printf(
             "# Tensor functions\n\n"
-            "Printed by `doorbell eval --list --markdown` from the table "
-            "in `tensor/functions/`.\n"
-            "Names and meaning are PyTorch's; `axis` may be written for "
-            "`dim`, `keepdims` for `keepdim`.\n"
-            "A starred parameter takes its numbers or tensors singly or as "
-            "a list.\n");
+            "For people who look up a tensor function: each by its PyTorch "
+            "name, with PyTorch's meaning.\n"
+            "`doorbell eval --list --markdown` prints this page from the "
+            "table in `tensor/functions/`.\n\n"
+            "`axis` may be written for `dim`, `keepdims` for `keepdim`. A "
+            "starred parameter takes numbers\n"
+            "or tensors, one by one or as a list.\n");
     for (i = 0; (f = bell_function_at(i)); i++) {
         if (strcmp(f->section, section) != 0) {
             section = f->section;

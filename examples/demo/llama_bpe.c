@@ -1,5 +1,5 @@
 /* Byte-level BPE: words and bytes. */
-#include "tools/demo/llama_bpe.h"
+#include "examples/demo/llama_bpe.h"
 
 #include <string.h>
 

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/json.h"
 #include "base/thread.h"
 #include "doorbell/stats.h"
-#include "tools/demo/demo.h"
-#include "base/json.h"
-#include "tools/demo/llama.h"
+#include "examples/demo/demo.h"
+#include "examples/demo/llama.h"
 #include "tools/tools.h"
 
 struct demo_options {

@@ -1,5 +1,5 @@
 /* Networks for 28x28 images and their training, with the public API alone. */
-#include "tools/demo/demo.h"
+#include "examples/demo/demo.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * src: docs/gguf.md of the ggml project, and the names of gguf-py's constants.
  */
-#include "tools/demo/llama.h"
+#include "examples/demo/llama.h"
 
 #include <stdio.h>
 #include <stdlib.h>

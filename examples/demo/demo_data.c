@@ -1,5 +1,5 @@
 /* Images for the demo: read from the original files, or drawn. */
-#include "tools/demo/demo.h"
+#include "examples/demo/demo.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * where there is no data set. The same seed draws the same images (but for the
  * last bit of the C library's sine and cosine).
  */
-#ifndef BELL_TOOLS_DEMO_DIGITS_H
-#define BELL_TOOLS_DEMO_DIGITS_H
+#ifndef BELL_EXAMPLES_DEMO_DIGITS_H
+#define BELL_EXAMPLES_DEMO_DIGITS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
  * src: general categories L and N of the Unicode character database
  * 14.0.0, by Python's unicodedata; White_Space of its PropList.
  */
-#include "tools/demo/llama_bpe.h"
+#include "examples/demo/llama_bpe.h"
 
 #include "base/bits.h"
 

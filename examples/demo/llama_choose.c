@@ -1,5 +1,5 @@
 /* The next token, from its logits. */
-#include "tools/demo/llama.h"
+#include "examples/demo/llama.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * src: docs/gguf.md of the ggml project, "Standardized key-value pairs", and
  * the names of gguf-py's constants.
  */
-#include "tools/demo/llama.h"
+#include "examples/demo/llama.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* The parts of `doorbell demo mnist`: images, models, training. */
-#ifndef BELL_TOOLS_DEMO_DEMO_H
-#define BELL_TOOLS_DEMO_DEMO_H
+#ifndef BELL_EXAMPLES_DEMO_DEMO_H
+#define BELL_EXAMPLES_DEMO_DEMO_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "doorbell/nn.h"
-#include "tools/demo/digits.h"
+#include "examples/demo/digits.h"
 
 /* Grey images of DIGITS_SIDE squared bytes and their labels (0..9): n_train for
  * training, n_test for testing. Owned: demo_data_fini. */

@@ -6,7 +6,7 @@
  * Byte-level BPE does the same within words, from bytes on, and a list of pairs
  * says which are better.
  */
-#include "tools/demo/llama.h"
+#include "examples/demo/llama.h"
 
 #include <stdio.h>
 #include <stdlib.h>

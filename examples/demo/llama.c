@@ -1,5 +1,5 @@
 /* `doorbell demo llama`: goes on with a text, or with a conversation. */
-#include "tools/demo/llama.h"
+#include "examples/demo/llama.h"
 
 #include <inttypes.h>
 #include <stdio.h>

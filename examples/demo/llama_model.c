@@ -1,5 +1,5 @@
 /* The model: weights from a file, and the forward pass. */
-#include "tools/demo/llama.h"
+#include "examples/demo/llama.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * src: the encoder of GPT-2 (its table of bytes and its pattern), and the
  * patterns of the tokenizers of Llama 3 and Qwen 2, as their files give them.
  */
-#ifndef BELL_TOOLS_DEMO_LLAMA_BPE_H
-#define BELL_TOOLS_DEMO_LLAMA_BPE_H
+#ifndef BELL_EXAMPLES_DEMO_LLAMA_BPE_H
+#define BELL_EXAMPLES_DEMO_LLAMA_BPE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* Strokes of each digit, warped and drawn with soft edges. */
-#include "tools/demo/digits.h"
+#include "examples/demo/digits.h"
 
 #include <math.h>
 

@@ -7,13 +7,13 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/thread.h"
 #include "doorbell/files.h"
 #include "doorbell/jit.h"
 #include "doorbell/nn.h"
 #include "doorbell/stats.h"
-#include "tools/demo/llama.h"
-#include "base/json.h"
+#include "examples/demo/llama.h"
 #include "tools/tools.h"
 
 #define N_BYTES     256 /* tokens */

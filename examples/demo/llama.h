@@ -4,8 +4,8 @@
  * One thread. Tensors belong to the context's own scope and go with it or with
  * llama_fini.
  */
-#ifndef BELL_TOOLS_DEMO_LLAMA_H
-#define BELL_TOOLS_DEMO_LLAMA_H
+#ifndef BELL_EXAMPLES_DEMO_LLAMA_H
+#define BELL_EXAMPLES_DEMO_LLAMA_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,8 +15,8 @@
 #include "base/status.h"
 #include "doorbell/jit.h"
 #include "doorbell/tensor.h"
-#include "tools/demo/digits.h"
-#include "tools/demo/llama_bpe.h"
+#include "examples/demo/digits.h"
+#include "examples/demo/llama_bpe.h"
 
 /* ---- vocabulary ---------------------------------------------------------- */
 
