@@ -502,9 +502,9 @@ ptx_bitcast(struct ptx_emit *e, unsigned from, unsigned to, struct ptx_opnd a)
 
     /* a bool is a byte that is 0 or 1, and no number to a float */
     if (from == UOP_BOOL && to != UOP_BOOL && to != UOP_U8)
-        return bitcast(e, UOP_U8, to, ptx_cast(e, from, UOP_U8, a));
+        return ptx_bitcast(e, UOP_U8, to, ptx_cast(e, from, UOP_U8, a));
     if (to == UOP_BOOL && from != UOP_BOOL && from != UOP_U8)
-        return ptx_cast(e, UOP_U8, to, bitcast(e, from, UOP_U8, a));
+        return ptx_cast(e, UOP_U8, to, ptx_bitcast(e, from, UOP_U8, a));
     if (from == UOP_BOOL || to == UOP_BOOL)
         return ptx_cast(e, from, to, a);
     if (ca == PTX_B32 && cr == PTX_B16)
