@@ -276,6 +276,10 @@ struct hcq_device_ops {
     bell_status (*mem_peer)(struct hcq_device *dev, const struct hcq_buffer *of,
                             struct hcq_backing *out);
     void (*mem_unpeer)(struct hcq_device *dev, const struct hcq_backing *mem);
+    /* How `dev` reaches the memory of another device that has the same
+     * operations; what it does not know stays 0. NULL: through host memory. */
+    bell_status (*get_link)(struct hcq_device *dev, struct hcq_device *other,
+                            struct hcq_device_link *link);
     /* size_bytes is not 0. */
     bell_status (*mem_write)(struct hcq_device *dev, uint64_t va,
                              const void *data, uint64_t size_bytes);

@@ -104,13 +104,14 @@ add_share(struct nv_device *dev, struct nv_device *owner,
           struct nv_backing *model, bool on_card, struct nv_backing **out_share)
 {
     struct nv_control *control = dev->control;
+    bool is_other = on_card && owner->rm->instance != dev->rm->instance;
 
-    if (on_card && !control->vm->add_peer)
+    if (is_other && !control->vm->add_peer)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s cannot reach memory of %s; with BELL_NV_VM=uvm it "
                          "may",
                          dev->base.info.name, owner->base.info.name);
-    if (on_card && owner->rm->instance != dev->rm->instance)
+    if (is_other)
         BELL_TRY(find_peer(dev, owner, &model->parent));
     model->is_host = !on_card;
     BELL_TRY(nv_backing_add(dev, model, NULL, out_share));
