@@ -775,6 +775,8 @@ static enum selftest_verdict
 prove_link(struct selftest *st, struct hcq_device *other, unsigned *n_peers)
 {
     struct hcq_device_link link = {.struct_size = sizeof(link)};
+    struct hcq_link_bytes bytes = {.struct_size = sizeof(bytes)};
+    enum selftest_verdict verdict;
 
     ST_OK(hcq_device_get_link(st->dev, other, &link));
     selftest_note(st, "%s to %s: %s: %s", hcq_device_name(st->dev),
@@ -783,7 +785,15 @@ prove_link(struct selftest *st, struct hcq_device *other, unsigned *n_peers)
     if (link.kind <= HCQ_LINK_HOST)
         return SELFTEST_PASSED;
     ++*n_peers;
-    return share_with(st, other, link.atomics);
+    verdict = share_with(st, other, link.atomics);
+    if (verdict == SELFTEST_PASSED &&
+        hcq_device_link_bytes(st->dev, other, &bytes) == BELL_OK &&
+        (bytes.copy_read < PAGE_BYTES || bytes.copy_written < PAGE_BYTES))
+        return selftest_fail(st,
+                             "%" PRIu64 " bytes were read and %" PRIu64
+                             " written over the link, not a page of each",
+                             bytes.copy_read, bytes.copy_written);
+    return verdict;
 }
 
 static enum selftest_verdict
