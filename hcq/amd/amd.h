@@ -219,7 +219,6 @@ struct amd_device {
     struct amd_scratch scratch;       /* sizes; base.lock */
     struct amd_program move;          /* made with the first compute queue */
     struct hcq_signal_pages *signals; /* owned */
-    volatile uint32_t *hdp_flush;     /* NULL: not needed */
     struct amd_control *control;      /* owned: amd_kfd.h */
 };
 
