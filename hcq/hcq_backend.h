@@ -145,6 +145,7 @@ struct hcq_queue {
     uint64_t sync_va_end;  /* of waits, signals, timestamps and polls */
     uint64_t copy_va_end;  /* of copies, fills and writes */
     uint8_t words;         /* enum hcq_words: of hcq_cs_words */
+    uint32_t engines;      /* hcq_queue_desc's */
 };
 
 struct hcq_patch {

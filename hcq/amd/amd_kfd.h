@@ -44,6 +44,7 @@ struct amd_card {
     atomic_bool has_old_saves;     /* the kernel wants the old save area */
     struct amd_fault_record fault; /* lock */
     uint32_t n_queues;             /* that the kernel has of us; lock */
+    atomic_uint n_chosen;          /* queues on engines of several, so far */
     /* By a memory fault or a reset: the kernel counts it for the process, and
      * queues that are made later never run either. The first one's report; "":
      * it was not decoded yet. lock */

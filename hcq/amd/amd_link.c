@@ -8,6 +8,15 @@
 /* Of a step; partitions of one GPU are closer. */
 #define HOP_WEIGHT 15u
 
+static uint32_t
+xgmi_engines(const struct amd_topology *t)
+{
+    uint64_t ordinary = (1ull << (t->n_sdma % 64)) - 1;
+    uint64_t all = (1ull << ((t->n_sdma + t->n_sdma_xgmi) % 64)) - 1;
+
+    return (uint32_t)(all & ~ordinary);
+}
+
 /* Memory of each reaches the other only by way of the host; why. */
 static void
 set_host(struct amd_device *dev, struct amd_device *other,
@@ -50,6 +59,8 @@ amd_get_link(struct hcq_device *base, struct hcq_device *of,
                      ? found.weight / HOP_WEIGHT
                      : 1;
     link->engines = found.engines;
+    if (!link->engines && found.is_xgmi) /* KFD before 1.17 recommends none */
+        link->engines = xgmi_engines(&dev->topology);
     link->bytes_per_s = found.bytes_per_s;
     link->reads = link->writes = true;
     link->atomics = found.has_atomics;
