@@ -549,6 +549,10 @@ count(const struct kfd_process *p, struct sim_amd_usage *usage)
     for (i = 0; i < p->machine->n_cards; i++)
         usage->spaces += p->vms[i].space != NULL;
     usage->queues += (uint32_t)p->n_queues;
+    for (i = 0; i < p->n_queues; i++) {
+        if (p->queues[i]->is_sdma)
+            usage->engines |= 1u << p->queues[i]->engine;
+    }
     usage->events += (uint32_t)p->n_events;
     usage->buffers += (uint32_t)p->n_buffers;
     for (i = 0; i < p->n_buffers; i++) {

@@ -35,9 +35,11 @@ struct amdsim_chip {
     /* As sysfs tells them, over all XCCs. */
     uint32_t simd_count, simd_per_cu, array_count, simd_arrays_per_engine;
     uint32_t max_waves_per_simd, max_slots_scratch_cu, lds_kib;
-    uint32_t vgpr_bytes;     /* of a CU */
-    uint32_t l1_kib, l2_kib; /* of a CU's vector cache; of an XCC's L2 */
-    uint32_t n_sdma, n_sdma_queues;
+    uint32_t vgpr_bytes;            /* of a CU */
+    uint32_t l1_kib, l2_kib;        /* of a CU's vector cache; of an XCC's L2 */
+    uint32_t n_sdma, n_sdma_queues; /* engines, for XGMI too; of each */
+    bool has_xgmi;
+    uint32_t xgmi_mb_s; /* of a link, as KFD tells it; 0: it does not */
     uint32_t device_id;
     bool is_apu; /* vram_bytes is of the host's memory */
     uint64_t vram_bytes, clock_hz;

@@ -379,6 +379,20 @@ kfd_do_import(struct kfd_process *p, void *arg)
 
 /* ---- mapping ---- */
 
+/* Pages and doorbells of another card are reached over PCIe alone. src: Linux
+ * 6.12, kfd_mem_attach, amdgpu_device_is_peer_accessible */
+static bool
+may_attach(const struct kfd_machine *machine, const struct kfd_buffer *buf,
+           uint32_t card)
+{
+    if (card == buf->card)
+        return true;
+    if (buf->flags & (KFD_MEM_DOORBELL | KFD_MEM_MMIO))
+        return kfd_reaches_bar(machine);
+    return !(buf->flags & KFD_MEM_VRAM) ||
+           kfd_link_between(machine, card, buf->card) != KFD_LINK_NONE;
+}
+
 static int
 map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
 {
@@ -391,8 +405,7 @@ map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
         return 0;
     if (!p->vms[card].space)
         return kfd_fail(EINVAL, "card %u: ACQUIRE_VM comes first", card);
-    /* src: Linux 6.12, kfd_mem_attach, amdgpu_device_is_peer_accessible */
-    if (!system && card != buf->card && p->machine->bar_mib)
+    if (!may_attach(p->machine, buf, card))
         return kfd_fail(EINVAL, "card %u does not reach the memory of card %u",
                         card, buf->card);
     if (buf->flags & KFD_MEM_WRITABLE)
