@@ -119,6 +119,13 @@ amdsim_chip_make(const char *name, struct amdsim_chip *out_chip)
     return false;
 }
 
+void
+amdsim_join(struct amdsim *gpu, struct sim_links *traffic, uint32_t index)
+{
+    gpu->traffic = traffic;
+    gpu->index = index;
+}
+
 uint64_t
 amdsim_clock(const struct amdsim *gpu)
 {
@@ -337,6 +344,7 @@ amdsim_space_map(struct amdsim_space *space, uint64_t va, void *host,
     page |= flags & AMDSIM_MAP_EXECUTABLE ? SIM_PAGE_EXECUTABLE : 0;
     page |= flags & AMDSIM_MAP_SYSTEM ? SIM_PAGE_SYSTEM : 0;
     page |= flags & AMDSIM_MAP_UNCACHED ? SIM_PAGE_UNCACHED : 0;
+    page |= flags & AMDSIM_MAP_PEER_MASK;
     status = sim_space_map(space->pages, va, host, size_bytes, 4096, page);
     if (status != BELL_OK || !space->dump_map)
         return status;

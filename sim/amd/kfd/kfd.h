@@ -54,7 +54,8 @@ struct kfd_machine {
     bool first_is_old;          /* the first card is a gfx90c, and says so */
     bool kernel_is_old;         /* KFD does not tell the chip */
     struct kfd_card cards[KFD_MAX_CARDS];
-    pthread_mutex_t lock; /* all of the kernel's state */
+    struct sim_links *traffic; /* owned */
+    pthread_mutex_t lock;      /* all of the kernel's state */
     struct kfd_process *processes;
 };
 
@@ -204,6 +205,8 @@ uint32_t kfd_count_links(const struct kfd_machine *machine, uint32_t node,
 bool kfd_put_link(struct sim_text *text, const struct kfd_machine *machine,
                   uint32_t node, bool is_p2p, uint32_t number);
 
+/* A card's place on PCI, its partition in the highest bits (kfd_files.c). */
+uint64_t kfd_location(const struct kfd_card *card);
 /* The text of a sysfs or procfs file: bytes, or a negative errno
  * (kfd_files.c). */
 int kfd_read_file(struct kfd_machine *machine, const char *path, void *buf,

@@ -36,8 +36,8 @@ is_old(const struct kfd_card *card)
 
 /* The partition is in the highest bits. src: Linux, kfd_topology.c,
  * kfd_topology_add_device */
-static uint64_t
-location_of(const struct kfd_card *card)
+uint64_t
+kfd_location(const struct kfd_card *card)
 {
     uint32_t n = card->machine->n_partitions;
 
@@ -75,7 +75,7 @@ put_gpu(struct sim_text *text, const struct kfd_card *card)
          is_old(card) ? KFD_OLD_VERSION : chip->gfx_target_version},
         {"vendor_id", 4098},
         {"device_id", chip->device_id},
-        {"location_id", location_of(card)},
+        {"location_id", kfd_location(card)},
         {"domain", 0},
         {"drm_render_minor", card->render_minor},
         {"hive_id", kfd_hive_id(card)},
@@ -289,7 +289,7 @@ put_pci_file(struct sim_text *text, const struct kfd_card *card,
         }
     }
     if (strcmp(rest, "device/uevent") == 0) {
-        uint32_t at = (uint32_t)location_of(card);
+        uint32_t at = (uint32_t)kfd_location(card);
 
         sim_text_put(text,
                      "DRIVER=amdgpu\nPCI_CLASS=%X\nPCI_ID=1002:%04X\n"

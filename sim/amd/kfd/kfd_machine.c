@@ -12,6 +12,7 @@
 #include "sim/amd/gpu/dump.h"
 #include "sim/amd/kfd/kfd.h"
 #include "sim/amd/sim_amd.h"
+#include "sim/links.h"
 #include "sim/text.h"
 
 #define DEFAULT_MINOR 17u
@@ -60,6 +61,7 @@ amdsim_machine_destroy(struct kfd_machine *machine)
     for (i = 0; i < machine->n_cards; i++)
         amdsim_destroy(machine->cards[i].gpu);
     amd_dump_destroy(machine->dump);
+    sim_links_destroy(machine->traffic);
     pthread_mutex_destroy(&machine->lock);
     host_free(machine->spec);
     host_free(machine);
@@ -130,6 +132,11 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
         amdsim_machine_destroy(machine);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a name");
     }
+    if (sim_links_create(plan->n_cards * machine->n_partitions,
+                         &machine->traffic) != BELL_OK) {
+        amdsim_machine_destroy(machine);
+        return bell_error_last()->status;
+    }
     for (i = 0; i < plan->n_cards * machine->n_partitions; i++) {
         struct kfd_card *card = &machine->cards[i];
         card->machine = machine;
@@ -140,6 +147,7 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
             amdsim_machine_destroy(machine);
             return bell_error_last()->status;
         }
+        amdsim_join(card->gpu, machine->traffic, i);
         amdsim_set_dump(card->gpu, machine->dump);
         amdsim_set_flip(card->gpu, plan->flip_every);
         if (plan->reset_in)

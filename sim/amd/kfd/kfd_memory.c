@@ -18,6 +18,9 @@
 #define KNOWN_FLAGS  (TYPE_FLAGS | 0xff800000u)
 #define SYSTEM_LIMIT ((uint64_t)64 << 30)
 
+/* Whose memory counts where others use it: pages have no room for more. */
+#define COUNTED_CARDS 15u
+
 struct kfd_buffer *
 kfd_find_handle(struct kfd_process *p, uint64_t handle)
 {
@@ -416,6 +419,8 @@ map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
         flags |= AMDSIM_MAP_SYSTEM;
     if (buf->flags & (KFD_MEM_UNCACHED | KFD_MEM_COHERENT))
         flags |= AMDSIM_MAP_UNCACHED;
+    if (!system && card != buf->card && buf->card < COUNTED_CARDS)
+        flags |= AMDSIM_MAP_PEER(buf->card);
     /* src: Linux 6.12, amdgpu_vm_bo_map: EINVAL where another mapping is;
      * nothing looks before */
     status = amdsim_space_map(p->vms[card].space, buf->va, buf->host,
