@@ -29,9 +29,8 @@
  * Two commands of different devices wait for each other, as they were added,
  * where they use one memory and one of them writes it: that is known of
  * addresses in buffers, of a peer or pinned too, which live when the graph is
- * ended. What has memory of a slot (but for HCQ_GRAPH_TRUSTED), or in no
- * buffer, waits for all commands of other devices before it, and those behind
- * it wait for it.
+ * ended. What has memory of a slot, or in no buffer, waits for all commands of
+ * other devices before it, and those behind it wait for it.
  *
  * Threads: a graph and its queues are used by one host thread at a time.
  *
@@ -83,8 +82,8 @@ hcq_graph_word(uint64_t word)
 }
 
 enum hcq_graph_flag {
-    /* Nobody looks whether slots overlap: the caller knows that they do not,
-     * nor with memory of other devices. */
+    /* hcq_graph_submit does not look whether slots overlap: the caller knows
+     * that they do not. The order of commands is the same without it. */
     HCQ_GRAPH_TRUSTED = 1u << 0,
 };
 

@@ -164,8 +164,7 @@ mark_known(struct order *o, const struct hcq_device *dev)
         for (k = 0; k < command->n_args; k++) {
             const struct hcq_graph_arg *arg =
                 &graph->args[command->first_arg + k];
-            if (arg->access && arg->slot != HCQ_SLOT_NONE &&
-                !(graph->flags & HCQ_GRAPH_TRUSTED))
+            if (arg->access && arg->slot != HCQ_SLOT_NONE)
                 o->is_known[i] = false;
         }
     }

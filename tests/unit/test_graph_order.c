@@ -281,8 +281,7 @@ is_known(const struct hcq_graph *graph, const struct graph_command *command)
         const struct graph_command *c = &graph->commands[i];
         for (k = 0; k < c->n_args && c->dev == command->dev; k++) {
             const struct hcq_graph_arg *arg = &graph->args[c->first_arg + k];
-            if (arg->access && arg->slot != HCQ_SLOT_NONE && c == command &&
-                !(graph->flags & HCQ_GRAPH_TRUSTED))
+            if (arg->access && arg->slot != HCQ_SLOT_NONE && c == command)
                 return false;
             if (arg->access && arg->size_bytes && arg->slot == HCQ_SLOT_NONE &&
                 home_of(dev, arg) == N_HOMES)

@@ -1,0 +1,413 @@
+/* hcq/hcq_graph*.c over several devices: rings in which each device hands what
+ * it has to the next, with memory that is fixed, of slots, and of slots that
+ * others see by views.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/thread.h"
+#include "hcq/hcq_graph.h"
+#include "hcq/hcq_slot.h"
+#include "programs.h"
+#include "tests/unit/expect.h"
+
+#define LONG_NS  (60ull * 1000000000)
+#define MAX_DEVS 4u
+#define N_RUNS   12u
+#define PART     4096u /* ints of a chunk: as many bytes as are worth a copy */
+#define HOLD_NS  10000000ull
+
+/* ---- devices ---- */
+
+static const struct cts_provider *const providers[] = {
+    &cts_amd_provider,
+    &cts_cpu_provider,
+    &cts_nv_provider,
+    &cts_qcom_provider,
+};
+
+struct box {
+    uint32_t n;
+    struct hcq_device *devs[MAX_DEVS];
+    struct hcq_queue *queues[2 * MAX_DEVS]; /* compute, then copy of each */
+    struct hcq_program *add_one[MAX_DEVS];
+};
+
+static void
+load_add_one(struct box *box, uint32_t d)
+{
+    struct hcq_program_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "add_one",
+        .n_bufs = 2,
+        .n_vals = 1,
+        .local = {1, 1, 1},
+    };
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    char why[256] = "";
+    uint32_t i;
+
+    hcq_device_info(box->devs[d], &info);
+    for (i = 0; i < ARRAY_LEN(providers); i++) {
+        const struct cts_provider *p = providers[i];
+        if (strcmp(p->backend, info.backend) != 0)
+            continue;
+        if (p->setup && !p->setup(&info, why, sizeof(why)))
+            fail_msg("%s: %s", info.name, why);
+        assert_true(p->find(CTS_ADD_ONE, 0, &desc));
+        expect_ok(hcq_program_create(box->devs[d], &desc, &box->add_one[d]));
+        return;
+    }
+    fail_msg("no kernels for %s", info.name);
+}
+
+static void
+open_box(struct box *box, const char *const *names, uint32_t n)
+{
+    uint32_t d;
+
+    assert_true(n <= MAX_DEVS);
+    memset(box, 0, sizeof(*box));
+    box->n = n;
+    for (d = 0; d < n; d++) {
+        expect_ok(hcq_device_open(names[d], &box->devs[d]));
+        expect_ok(hcq_queue_create(box->devs[d], HCQ_QUEUE_COMPUTE,
+                                   &box->queues[2 * d]));
+        expect_ok(hcq_queue_create(box->devs[d], HCQ_QUEUE_COPY,
+                                   &box->queues[2 * d + 1]));
+        load_add_one(box, d);
+    }
+}
+
+static void
+close_box(struct box *box)
+{
+    uint32_t d;
+
+    for (d = box->n; d-- > 0;)
+        hcq_device_close(box->devs[d]);
+}
+
+static struct hcq_graph *
+new_graph(const struct box *box, uint32_t flags)
+{
+    const struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .flags = flags,
+        .name = "ring",
+        .queues = box->queues,
+        .n_queues = 2 * box->n,
+    };
+    struct hcq_graph *graph;
+
+    expect_ok(hcq_graph_create(&desc, &graph));
+    return graph;
+}
+
+/* ---- a ring ---- */
+
+/* Of each device: what it has, once more for the next submissions, and what
+ * comes in; and what the device before it sees of these. */
+struct ring {
+    struct hcq_buffer *has[2][MAX_DEVS], *inbox[MAX_DEVS];
+    struct hcq_buffer *has_peer[2][MAX_DEVS], *inbox_peer[MAX_DEVS];
+};
+
+static uint32_t
+next_of(const struct box *box, uint32_t d)
+{
+    return (d + 1) % box->n;
+}
+
+static void
+make_ring(const struct box *box, struct ring *ring)
+{
+    uint64_t bytes = 4ull * PART * box->n;
+    uint32_t d, k;
+
+    for (d = 0; d < box->n; d++) {
+        for (k = 0; k < 2; k++)
+            expect_ok(
+                hcq_buffer_create(box->devs[d], bytes, 0, &ring->has[k][d]));
+        expect_ok(hcq_buffer_create(box->devs[d], bytes, 0, &ring->inbox[d]));
+    }
+    for (d = 0; d < box->n; d++) {
+        uint32_t to = next_of(box, d);
+        for (k = 0; k < 2; k++)
+            expect_ok(hcq_buffer_create_peer(box->devs[d], ring->has[k][to],
+                                             &ring->has_peer[k][to]));
+        expect_ok(hcq_buffer_create_peer(box->devs[d], ring->inbox[to],
+                                         &ring->inbox_peer[to]));
+    }
+}
+
+static void
+free_ring(const struct box *box, struct ring *ring)
+{
+    uint32_t d, k;
+
+    for (d = 0; d < box->n; d++) {
+        for (k = 0; k < 2; k++)
+            hcq_buffer_destroy(ring->has_peer[k][d]);
+        hcq_buffer_destroy(ring->inbox_peer[d]);
+    }
+    for (d = 0; d < box->n; d++) {
+        for (k = 0; k < 2; k++)
+            hcq_buffer_destroy(ring->has[k][d]);
+        hcq_buffer_destroy(ring->inbox[d]);
+    }
+}
+
+/* Where the graph finds what a device has, itself and the one before it:
+ * slots, or fixed memory. */
+struct ring_slots {
+    uint32_t has[MAX_DEVS], has_peer[MAX_DEVS]; /* or HCQ_SLOT_NONE */
+};
+
+static struct hcq_graph_arg
+part_of(uint32_t slot, const struct hcq_buffer *fixed, uint32_t part,
+        uint32_t access)
+{
+    uint64_t at = 4ull * PART * part;
+
+    if (slot != HCQ_SLOT_NONE)
+        return hcq_graph_in_slot(slot, at, 4ull * PART, access);
+    return hcq_graph_memory(fixed->va + at, 4ull * PART, access);
+}
+
+/* Each chunk goes around and becomes one more on each device it comes to, then
+ * the last one's is handed on to all. */
+static void
+add_ring(const struct box *box, struct hcq_graph *graph,
+         const struct ring *ring, const struct ring_slots *slots)
+{
+    const uint32_t grid[3] = {1, 1, 1};
+    uint32_t n = box->n, s, d;
+
+    for (s = 0; s + 1 < n; s++) {
+        for (d = 0; d < n; d++) {
+            uint32_t to = next_of(box, d), part = (d + n - s) % n;
+            struct hcq_graph_arg from =
+                part_of(slots->has[d], ring->has[0][d], part, 0);
+            struct hcq_graph_arg in =
+                part_of(HCQ_SLOT_NONE, ring->inbox_peer[to], s, 0);
+            struct hcq_graph_arg args[3] = {
+                part_of(slots->has[to], ring->has[0][to], part,
+                        HCQ_ACCESS_WRITE),
+                part_of(HCQ_SLOT_NONE, ring->inbox[to], s, HCQ_ACCESS_READ),
+                hcq_graph_word(PART)};
+            hcq_graph_copy(graph, box->devs[d], &in, &from, 4 * PART);
+            hcq_graph_exec(graph, box->add_one[to], args, 3, grid, NULL);
+        }
+    }
+    for (s = 0; s + 1 < n; s++) {
+        for (d = 0; d < n; d++) {
+            uint32_t to = next_of(box, d), part = (d + 1 + n - s) % n;
+            struct hcq_graph_arg from =
+                part_of(slots->has[d], ring->has[0][d], part, 0);
+            struct hcq_graph_arg in =
+                part_of(slots->has_peer[to], ring->has_peer[0][to], part, 0);
+            hcq_graph_copy(graph, box->devs[d], &in, &from, 4 * PART);
+        }
+    }
+}
+
+static int32_t
+first_value(uint32_t run, uint32_t d, uint32_t i)
+{
+    return (int32_t)(run * 1000000 + d * 100000 + i);
+}
+
+static void
+fill_ring(const struct box *box, const struct ring *ring, uint32_t which,
+          uint32_t run)
+{
+    static int32_t ints[MAX_DEVS * PART];
+    uint32_t d, i;
+
+    for (d = 0; d < box->n; d++) {
+        for (i = 0; i < PART * box->n; i++)
+            ints[i] = first_value(run, d, i);
+        expect_ok(hcq_buffer_write(ring->has[which][d], 0, ints,
+                                   4ull * PART * box->n));
+    }
+}
+
+static uint32_t
+count_wrong(const struct box *box, const struct ring *ring, uint32_t which,
+            uint32_t run)
+{
+    static int32_t ints[MAX_DEVS * PART];
+    uint32_t d, i, n_wrong = 0;
+
+    for (d = 0; d < box->n; d++) {
+        expect_ok(hcq_buffer_read(ring->has[which][d], 0, ints,
+                                  4ull * PART * box->n));
+        for (i = 0; i < PART * box->n; i++)
+            n_wrong += ints[i] !=
+                       first_value(run, i / PART, i) + (int32_t)(box->n - 1);
+    }
+    return n_wrong;
+}
+
+/* Submits it while one device after the other is held up: what does not wait
+ * for it has its turn meanwhile. */
+static void
+run_ring(const struct box *box, struct hcq_graph *graph,
+         const struct ring *ring, const struct ring_slots *slots, bool in_turns)
+{
+    struct hcq_signal *gate;
+    struct hcq_cs *cs;
+    uint32_t run, d;
+
+    for (run = 0; run < N_RUNS; run++) {
+        uint32_t which = in_turns ? run % 2 : 0, held = run % box->n;
+        fill_ring(box, ring, which, run);
+        for (d = 0; d < box->n; d++) {
+            if (slots->has[d] != HCQ_SLOT_NONE)
+                expect_ok(hcq_graph_set(graph, slots->has[d],
+                                        ring->has[which][d]->va));
+            if (slots->has_peer[d] != HCQ_SLOT_NONE)
+                expect_ok(hcq_graph_set(graph, slots->has_peer[d],
+                                        ring->has_peer[which][d]->va));
+        }
+        expect_ok(hcq_signal_create(box->devs[held], 0, &gate));
+        expect_ok(hcq_queue_begin(box->queues[2 * held], &cs));
+        hcq_cs_wait(cs, gate, 1);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        expect_ok(hcq_graph_submit(graph, NULL));
+        hcq_nap(HOLD_NS);
+        hcq_signal_set(gate, 1);
+        expect_ok(hcq_graph_wait(graph, LONG_NS));
+        expect_ok(hcq_queue_wait(box->queues[2 * held], LONG_NS));
+        hcq_signal_destroy(gate);
+        assert_int_equal(count_wrong(box, ring, which, run), 0);
+    }
+}
+
+static struct ring_slots
+no_slots(void)
+{
+    struct ring_slots slots;
+    uint32_t d;
+
+    for (d = 0; d < MAX_DEVS; d++)
+        slots.has[d] = slots.has_peer[d] = HCQ_SLOT_NONE;
+    return slots;
+}
+
+/* ---- what is tried on each box ---- */
+
+static void
+try_fixed(const struct box *box, const struct ring *ring)
+{
+    struct ring_slots slots = no_slots();
+    struct hcq_graph *graph = new_graph(box, 0);
+
+    add_ring(box, graph, ring, &slots);
+    expect_ok(hcq_graph_end(graph));
+    run_ring(box, graph, ring, &slots, false);
+    hcq_graph_destroy(graph);
+}
+
+/* Plain slots: each device has its own, and one for the next device's memory if
+ * `both`, else that has a fixed address. */
+static void
+try_plain(const struct box *box, const struct ring *ring, uint32_t flags,
+          bool both)
+{
+    struct ring_slots slots = no_slots();
+    struct hcq_graph *graph = new_graph(box, flags);
+    char name[32];
+    uint32_t d;
+
+    for (d = 0; d < box->n; d++) {
+        snprintf(name, sizeof(name), "has %u", d);
+        slots.has[d] = hcq_graph_slot(graph, name, 4ull * PART * box->n);
+        snprintf(name, sizeof(name), "peer of %u", d);
+        if (both)
+            slots.has_peer[d] =
+                hcq_graph_slot(graph, name, 4ull * PART * box->n);
+    }
+    add_ring(box, graph, ring, &slots);
+    expect_ok(hcq_graph_end(graph));
+    run_ring(box, graph, ring, &slots, both);
+    hcq_graph_destroy(graph);
+}
+
+static void
+try_box(const char *const *names, uint32_t n)
+{
+    struct box box;
+    struct ring ring;
+
+    open_box(&box, names, n);
+    make_ring(&box, &ring);
+    try_fixed(&box, &ring);
+    try_plain(&box, &ring, 0, true);
+    try_plain(&box, &ring, HCQ_GRAPH_TRUSTED, true);
+    try_plain(&box, &ring, HCQ_GRAPH_TRUSTED, false);
+    free_ring(&box, &ring);
+    close_box(&box);
+}
+
+static void
+test_cpu(void **state)
+{
+    static const char *const names[] = {"CPU", "CPU", "CPU", "CPU"};
+
+    (void)state;
+    try_box(names, 4);
+}
+
+#if HAVE_NV_SIM
+static void
+test_nv(void **state)
+{
+    static const char *const names[] = {"NV:0@sim:sm_90*4", "NV:1@sim:sm_90*4",
+                                        "NV:2@sim:sm_90*4", "NV:3@sim:sm_90*4"};
+
+    (void)state;
+    setenv("BELL_NV_VM", "uvm", 1);
+    try_box(names, 4);
+    unsetenv("BELL_NV_VM");
+}
+#endif
+
+#if HAVE_AMD_SIM
+static void
+test_amd(void **state)
+{
+    static const char *const names[] = {
+        "AMD:0@sim:gfx942*4", "AMD:1@sim:gfx942*4", "AMD:2@sim:gfx942*4",
+        "AMD:3@sim:gfx942*4"};
+
+    (void)state;
+    try_box(names, 4);
+}
+#endif
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cpu),
+#if HAVE_NV_SIM
+        cmocka_unit_test(test_nv),
+#endif
+#if HAVE_AMD_SIM
+        cmocka_unit_test(test_amd),
+#endif
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
