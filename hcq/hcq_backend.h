@@ -529,6 +529,8 @@ struct hcq_home {
     const struct hcq_device *dev; /* NULL: host memory */
     uint64_t at;                  /* there */
 };
+/* A live buffer's. No lock. */
+void hcq_buffer_home(const struct hcq_buffer *buf, struct hcq_home *out_home);
 /* Fills in those of the device's buffers, `cap` at most; returns how many there
  * are. */
 size_t hcq_memory_homes(struct hcq_device *dev, struct hcq_home *homes,

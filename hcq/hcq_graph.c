@@ -98,12 +98,28 @@ hcq_graph_destroy(struct hcq_graph *graph)
     host_free(graph->args);
     host_free(graph->patches);
     host_free(graph->waits);
-    host_free(graph->written);
-    host_free(graph->read);
+    host_free(graph->written.list);
+    host_free(graph->read.list);
+    host_free(graph->home_written.list);
+    host_free(graph->home_read.list);
     host_free(graph);
 }
 
 /* ---- slots ---- */
+
+static bool
+has_queue(const struct hcq_graph *graph, const struct hcq_device *dev,
+          bool runs_kernels)
+{
+    uint32_t i;
+
+    for (i = 0; i < graph->n_queues; i++) {
+        if (graph->queues[i]->dev == dev &&
+            (!runs_kernels || graph->queues[i]->kind == HCQ_QUEUE_COMPUTE))
+            return true;
+    }
+    return false;
+}
 
 uint32_t
 hcq_graph_find_slot(const struct hcq_graph *graph, const char *name)
@@ -153,7 +169,73 @@ hcq_graph_slot(struct hcq_graph *graph, const char *name, uint64_t size_bytes)
     memcpy(graph->names[graph->n_slots].text, name, strlen(name) + 1);
     slot->size_bytes = size_bytes;
     slot->max = UINT64_MAX - size_bytes;
+    slot->first = (uint32_t)graph->n_slots;
+    slot->next_view = HCQ_SLOT_NONE;
     return (uint32_t)graph->n_slots++;
+}
+
+uint32_t
+hcq_graph_slot_on(struct hcq_graph *graph, const char *name,
+                  uint64_t size_bytes, struct hcq_device *dev)
+{
+    uint32_t slot;
+
+    if (!graph_takes_commands(graph))
+        return HCQ_SLOT_NONE;
+    if (!dev || !size_bytes || !has_queue(graph, dev, false)) {
+        fail(graph,
+             bell_fail(BELL_BAD_VALUE,
+                       "graph '%s': slot '%.70s' of %llu bytes on %s: it has "
+                       "no bytes, or the graph no queue of the device",
+                       graph->name, name ? name : "",
+                       (unsigned long long)size_bytes,
+                       dev ? hcq_device_name(dev) : "no device"));
+        return HCQ_SLOT_NONE;
+    }
+    slot = hcq_graph_slot(graph, name, size_bytes);
+    if (slot == HCQ_SLOT_NONE)
+        return slot;
+    graph->slots[slot].dev = dev;
+    graph->slots[slot].has_home = true;
+    return slot;
+}
+
+uint32_t
+hcq_graph_view(struct hcq_graph *graph, uint32_t slot, struct hcq_device *dev)
+{
+    char name[HCQ_NAME_MAX];
+    uint32_t view, first;
+
+    if (!graph_takes_commands(graph))
+        return HCQ_SLOT_NONE;
+    if (slot >= graph->n_slots || !graph->slots[slot].has_home || !dev ||
+        !has_queue(graph, dev, false)) {
+        fail(graph,
+             bell_fail(BELL_BAD_VALUE,
+                       "graph '%s': view of slot %u for %s: the slot has no "
+                       "home (hcq_graph_slot_on), or the graph no queue of "
+                       "the device",
+                       graph->name, slot,
+                       dev ? hcq_device_name(dev) : "no device"));
+        return HCQ_SLOT_NONE;
+    }
+    first = graph->slots[slot].first;
+    for (view = first; view != HCQ_SLOT_NONE;
+         view = graph->slots[view].next_view) {
+        if (graph->slots[view].dev == dev)
+            return view;
+    }
+    snprintf(name, sizeof(name), "%.44s, view %u", graph->names[first].text,
+             (uint32_t)graph->n_slots);
+    view = hcq_graph_slot(graph, name, graph->slots[first].size_bytes);
+    if (view == HCQ_SLOT_NONE)
+        return view;
+    graph->slots[view].dev = dev;
+    graph->slots[view].has_home = true;
+    graph->slots[view].first = first;
+    graph->slots[view].next_view = graph->slots[first].next_view;
+    graph->slots[first].next_view = view;
+    return view;
 }
 
 /* ---- commands ---- */
@@ -177,20 +259,6 @@ arg_fits(const struct hcq_graph *graph, const struct hcq_graph_arg *arg)
     return graph->slots[arg->slot].size_bytes != 0 &&
            !__builtin_add_overflow(arg->value, arg->size_bytes, &end) &&
            end <= graph->slots[arg->slot].size_bytes;
-}
-
-static bool
-has_queue(const struct hcq_graph *graph, const struct hcq_device *dev,
-          bool runs_kernels)
-{
-    uint32_t i;
-
-    for (i = 0; i < graph->n_queues; i++) {
-        if (graph->queues[i]->dev == dev &&
-            (!runs_kernels || graph->queues[i]->kind == HCQ_QUEUE_COMPUTE))
-            return true;
-    }
-    return false;
 }
 
 /* A command with room for its arguments; NULL after an error. */

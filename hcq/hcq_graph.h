@@ -24,13 +24,20 @@
  * memory, or words. Memory that a submission writes must not overlap what it
  * uses by another slot or a fixed address: the order was found without
  * knowing of that. hcq_graph_submit looks. Memory of a slot is used on one
- * device.
+ * device; on others by views of the slot, if it has a home:
+ *
+ *     x = hcq_graph_slot_on(graph, "x", n_bytes, dev0);
+ *     y = hcq_graph_view(graph, x, dev1);     dev1's address of that memory
+ *     ...
+ *     hcq_graph_set_buffer(graph, x, buf, 0);        buf is of dev0
+ *     hcq_graph_set_buffer(graph, y, peer, 0);       hcq_buffer_create_peer
  *
  * Two commands of different devices wait for each other, as they were added,
- * where they use one memory and one of them writes it: that is known of
+ * where they use one memory and one of them writes it. That is known of
  * addresses in buffers, of a peer or pinned too, which live when the graph is
- * ended. What has memory of a slot, or in no buffer, waits for all commands of
- * other devices before it, and those behind it wait for it.
+ * ended, and of slots with a home. A command that has memory of another slot,
+ * or in no buffer, waits for all commands of other devices before it, and those
+ * behind it wait for it.
  *
  * Threads: a graph and its queues are used by one host thread at a time.
  *
@@ -109,6 +116,15 @@ void hcq_graph_destroy(struct hcq_graph *graph);
  * HCQ_SLOT_NONE; the error is hcq_graph_end's. */
 uint32_t hcq_graph_slot(struct hcq_graph *graph, const char *name,
                         uint64_t size_bytes);
+/* A slot for memory of that size, as `dev` sees it, that other devices may see
+ * by views. It is set by hcq_graph_set_buffer. */
+uint32_t hcq_graph_slot_on(struct hcq_graph *graph, const char *name,
+                           uint64_t size_bytes, struct hcq_device *dev);
+/* A slot for the memory of `slot`, which has a home or is a view, as `dev` sees
+ * it: with an address of its own, and the same hazards. The one that there is,
+ * if the device has one. It has to be set like any other slot. */
+uint32_t hcq_graph_view(struct hcq_graph *graph, uint32_t slot,
+                        struct hcq_device *dev);
 /* The slot of that name, or HCQ_SLOT_NONE. */
 uint32_t hcq_graph_find_slot(const struct hcq_graph *graph, const char *name);
 
@@ -139,9 +155,18 @@ BELL_MUST_CHECK bell_status hcq_graph_end(struct hcq_graph *graph);
 
 /* The slot's value for submissions from now on. BELL_E_INVALID: no such slot;
  * memory that would end behind the last address; a size beyond what the
- * arguments say. */
+ * arguments say; a slot with a home, but for HCQ_GRAPH_TRUSTED. */
 BELL_MUST_CHECK bell_status hcq_graph_set(struct hcq_graph *graph,
                                           uint32_t slot, uint64_t value);
+/* A slot of memory becomes a buffer's, from that offset. The buffer lives while
+ * submissions use it; a buffer that replaces it is set again, whatever its
+ * address. BELL_E_INVALID: no such slot, or a word; a buffer of another device
+ * than the one that uses the slot; bytes beyond its end. hcq_graph_submit
+ * refuses a view that is set to other memory than its slot. */
+BELL_MUST_CHECK bell_status hcq_graph_set_buffer(struct hcq_graph *graph,
+                                                 uint32_t slot,
+                                                 const struct hcq_buffer *buf,
+                                                 uint64_t offset_bytes);
 /* *out_value (may be NULL) is of the first queue's timeline. Waits while two
  * submissions before it run, if there are several queues or a slot changed.
  * Nothing was submitted where it is BELL_E_INVALID: a slot has no value, or

@@ -54,16 +54,34 @@ enum graph_list {
 struct graph_slot {
     uint64_t size_bytes, value;
     uint64_t max;                 /* of the value */
-    const struct hcq_device *dev; /* whose memory; NULL: not used, a word */
+    const struct hcq_device *dev; /* that uses it; NULL: not used, a word */
     bool is_set;
     bool is_written;
-    uint8_t lists; /* bits: on which it stands */
+    uint8_t lists;  /* bits: on which it stands */
+    bool has_home;  /* of hcq_graph_slot_on, or a view of one */
+    uint32_t first; /* the slot that it is a view of, or itself */
+    /* With a home: */
+    uint32_t next_view;                /* or HCQ_SLOT_NONE */
+    bool is_home_written;              /* of the first: by it or a view */
+    const struct hcq_device *home_dev; /* of the value; NULL: host memory */
+    uint64_t home_at;
 };
 
 /* Fixed memory that is used, sorted, none overlapping another. */
 struct graph_range {
     const struct hcq_device *dev;
     uint64_t begin, end;
+};
+
+struct graph_ranges {
+    struct graph_range *list; /* owned */
+    size_t n;
+};
+
+/* Slots of memory; at first those that are written. */
+struct graph_sorted {
+    uint32_t *ids; /* owned */
+    uint32_t n, n_written;
 };
 
 /* The streams of a submission. */
@@ -103,20 +121,24 @@ struct hcq_graph {
     size_t n_waits, cap_waits;
     uint32_t n_last_waits; /* the last of them: the first queue's, at the end */
     bool begin_signals;    /* the first queue's begin is waited for */
-    struct graph_range *written, *read; /* fixed */
-    size_t n_written, n_read;
+    /* Fixed: by address of the device that uses it, and by home, where that is
+     * known, there are several devices and slots with a home. */
+    struct graph_ranges written, read, home_written, home_read;
 
     uint32_t n_unset; /* slots without a value */
     uint32_t *lists[GRAPH_LIST_COUNT];
     uint32_t n_listed[GRAPH_LIST_COUNT];
-    uint32_t *by_address; /* slots of memory; at first those that are written */
-    uint32_t n_by_address, n_slots_written;
+    struct graph_sorted by_address;
+    struct graph_sorted by_home; /* without views */
     struct graph_copy copies[GRAPH_COPIES];
     uint32_t last; /* copy of the last submission */
 };
 
 /* Decides on which queue each command runs, and what waits for what. */
 BELL_MUST_CHECK bell_status hcq_graph_order(struct hcq_graph *graph);
+
+/* Looks at the memory of slots that changed. */
+BELL_MUST_CHECK bell_status hcq_graph_check(struct hcq_graph *graph);
 
 /* Makes the streams, in all copies. */
 BELL_MUST_CHECK bell_status hcq_graph_bind(struct hcq_graph *graph);

@@ -7,9 +7,10 @@
  * come, and learns what a queue knew from waiting for it.
  *
  * Commands of different devices wait for each other where they share memory.
- * That is looked up in the devices' buffers; of what a slot will have, and of
- * addresses in no buffer, nothing is known, and such commands wait for all of
- * other devices, and those for them.
+ * That is looked up in the devices' buffers. A slot with a home is memory of
+ * its own, which all of its views share. Nothing is known of other slots, and of
+ * addresses in no buffer: such commands wait for all of other devices, and
+ * those for them.
  *
  * The borders of all ranges divide addresses into pieces, those of each slot
  * on their own. Over the pieces stands a tree, which for a run of pieces gives
@@ -148,7 +149,8 @@ place_device(struct order *o, const struct hcq_device *dev,
     return true;
 }
 
-/* A command is known if its device's memory is, and it has none of a slot. */
+/* A command is known if its device's memory is, and it has none of a slot
+ * without a home. */
 static void
 mark_known(struct order *o, const struct hcq_device *dev)
 {
@@ -164,7 +166,8 @@ mark_known(struct order *o, const struct hcq_device *dev)
         for (k = 0; k < command->n_args; k++) {
             const struct hcq_graph_arg *arg =
                 &graph->args[command->first_arg + k];
-            if (arg->access && arg->slot != HCQ_SLOT_NONE)
+            if (arg->access && arg->slot != HCQ_SLOT_NONE &&
+                !graph->slots[arg->slot].has_home)
                 o->is_known[i] = false;
         }
     }
@@ -181,8 +184,10 @@ place_by_address(struct order *o, const struct hcq_device *dev)
         const struct graph_command *command = &graph->commands[i];
         for (k = 0; k < command->n_args && (!dev || command->dev == dev); k++) {
             uint32_t at = command->first_arg + k;
-            o->places[at] =
-                (struct border){graph->args[at].slot, graph->args[at].value};
+            uint32_t slot = graph->args[at].slot;
+            o->places[at] = (struct border){
+                slot == HCQ_SLOT_NONE ? slot : graph->slots[slot].first,
+                graph->args[at].value};
         }
     }
 }
@@ -608,41 +613,79 @@ by_begin(const void *a, const void *b)
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* The fixed ranges with that access; false: out of memory. */
-static bool
-gather_ranges(const struct hcq_graph *graph, uint32_t access,
-              struct graph_range **out_ranges, size_t *out_n)
+/* Sorts them, and joins those that meet. */
+static void
+join_ranges(struct graph_ranges *ranges)
 {
-    struct graph_range *ranges = host_calloc(graph->n_args, sizeof(*ranges));
-    size_t n = 0, kept = 0, i;
+    struct graph_range *list = ranges->list;
+    size_t kept = 0, i;
+
+    qsort(list, ranges->n, sizeof(*list), by_begin);
+    for (i = 0; i < ranges->n; i++) {
+        if (kept && list[i].dev == list[kept - 1].dev &&
+            list[i].begin <= list[kept - 1].end) {
+            if (list[i].end > list[kept - 1].end)
+                list[kept - 1].end = list[i].end;
+        } else {
+            list[kept++] = list[i];
+        }
+    }
+    ranges->n = kept;
+}
+
+/* The fixed ranges with that access, as their devices see them, or, of those
+ * that have one, by home; false: out of memory. */
+static bool
+gather_ranges(const struct order *o, uint32_t access, bool by_home,
+              struct graph_ranges *out)
+{
+    const struct hcq_graph *graph = o->graph;
+    size_t i;
     uint32_t k;
 
-    if (!ranges)
+    out->list = host_calloc(graph->n_args, sizeof(*out->list));
+    if (!out->list)
         return false;
     for (i = 0; i < graph->n_commands; i++) {
         const struct graph_command *command = &graph->commands[i];
         for (k = 0; k < command->n_args; k++) {
-            const struct hcq_graph_arg *arg =
-                &graph->args[command->first_arg + k];
-            if (arg->access & access && arg->slot == HCQ_SLOT_NONE &&
-                arg->size_bytes)
-                ranges[n++] = (struct graph_range){
-                    command->dev, arg->value, arg->value + arg->size_bytes};
+            uint32_t at = command->first_arg + k;
+            const struct hcq_graph_arg *arg = &graph->args[at];
+            const struct border *place = &o->places[at];
+            const struct hcq_device *dev = command->dev;
+            uint64_t begin = arg->value;
+            if (!(arg->access & access) || arg->slot != HCQ_SLOT_NONE ||
+                !arg->size_bytes)
+                continue;
+            if (by_home && place->space == HCQ_SLOT_NONE)
+                continue;
+            if (by_home) {
+                dev = o->homes[SPACE_DEV - place->space];
+                begin = place->at;
+            }
+            out->list[out->n++] =
+                (struct graph_range){dev, begin, begin + arg->size_bytes};
         }
     }
-    qsort(ranges, n, sizeof(*ranges), by_begin);
-    for (i = 0; i < n; i++) {
-        if (kept && ranges[i].dev == ranges[kept - 1].dev &&
-            ranges[i].begin <= ranges[kept - 1].end) {
-            if (ranges[i].end > ranges[kept - 1].end)
-                ranges[kept - 1].end = ranges[i].end;
-        } else {
-            ranges[kept++] = ranges[i];
-        }
-    }
-    *out_ranges = ranges;
-    *out_n = kept;
+    join_ranges(out);
     return true;
+}
+
+/* By home only where something is compared so. */
+static bool
+gather_all_ranges(const struct order *o)
+{
+    struct hcq_graph *graph = o->graph;
+    bool by_home = false;
+    size_t i;
+
+    for (i = 0; i < graph->n_slots; i++)
+        by_home = by_home || graph->slots[i].has_home;
+    return gather_ranges(o, HCQ_ACCESS_WRITE, false, &graph->written) &&
+           gather_ranges(o, HCQ_ACCESS_READ, false, &graph->read) &&
+           (!by_home ||
+            (gather_ranges(o, HCQ_ACCESS_WRITE, true, &graph->home_written) &&
+             gather_ranges(o, HCQ_ACCESS_READ, true, &graph->home_read)));
 }
 
 /* Whose memory slots are for, and which is written. */
@@ -664,13 +707,15 @@ find_users(struct hcq_graph *graph)
             if (slot->dev && slot->dev != command->dev)
                 return bell_fail(BELL_BAD_VALUE,
                                  "graph '%s': slot '%s' is used on %s and %s: "
-                                 "an address is one device's",
+                                 "an address is one device's, hcq_graph_view "
+                                 "gives the other's",
                                  graph->name,
                                  graph->names[slot - graph->slots].text,
                                  slot->dev->info.name, command->dev->info.name);
             slot->dev = command->dev;
             if (arg->access & HCQ_ACCESS_WRITE)
-                slot->is_written = true;
+                slot->is_written = graph->slots[slot->first].is_home_written =
+                    true;
         }
     }
     return BELL_OK;
@@ -681,7 +726,7 @@ hcq_graph_order(struct hcq_graph *graph)
 {
     struct order o = {.graph = graph};
     uint32_t q, i;
-    bool ok = order_commands(&o);
+    bool ok = order_commands(&o) && gather_all_ranges(&o);
     size_t at;
 
     for (q = 0; q < graph->n_queues; q++) {
@@ -694,10 +739,6 @@ hcq_graph_order(struct hcq_graph *graph)
     host_free(o.places);
     host_free(o.is_known);
     host_free(o.then);
-    ok = ok &&
-         gather_ranges(graph, HCQ_ACCESS_WRITE, &graph->written,
-                       &graph->n_written) &&
-         gather_ranges(graph, HCQ_ACCESS_READ, &graph->read, &graph->n_read);
     if (!ok)
         return bell_fail(BELL_E_NO_MEMORY,
                          "graph '%s': out of memory to order %zu commands",

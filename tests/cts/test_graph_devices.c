@@ -171,6 +171,7 @@ free_ring(const struct box *box, struct ring *ring)
  * slots, or fixed memory. */
 struct ring_slots {
     uint32_t has[MAX_DEVS], has_peer[MAX_DEVS]; /* or HCQ_SLOT_NONE */
+    bool are_homed;
 };
 
 static struct hcq_graph_arg
@@ -221,6 +222,29 @@ add_ring(const struct box *box, struct hcq_graph *graph,
     }
 }
 
+/* What they are set to for a submission. */
+static void
+set_slots(const struct box *box, struct hcq_graph *graph,
+          const struct ring *ring, const struct ring_slots *slots,
+          uint32_t which)
+{
+    uint32_t d;
+
+    for (d = 0; d < box->n; d++) {
+        const struct hcq_buffer *has = ring->has[which][d];
+        const struct hcq_buffer *peer = ring->has_peer[which][d];
+        if (slots->are_homed) {
+            expect_ok(hcq_graph_set_buffer(graph, slots->has[d], has, 0));
+            expect_ok(hcq_graph_set_buffer(graph, slots->has_peer[d], peer, 0));
+            continue;
+        }
+        if (slots->has[d] != HCQ_SLOT_NONE)
+            expect_ok(hcq_graph_set(graph, slots->has[d], has->va));
+        if (slots->has_peer[d] != HCQ_SLOT_NONE)
+            expect_ok(hcq_graph_set(graph, slots->has_peer[d], peer->va));
+    }
+}
+
 static int32_t
 first_value(uint32_t run, uint32_t d, uint32_t i)
 {
@@ -267,19 +291,12 @@ run_ring(const struct box *box, struct hcq_graph *graph,
 {
     struct hcq_signal *gate;
     struct hcq_cs *cs;
-    uint32_t run, d;
+    uint32_t run;
 
     for (run = 0; run < N_RUNS; run++) {
         uint32_t which = in_turns ? run % 2 : 0, held = run % box->n;
         fill_ring(box, ring, which, run);
-        for (d = 0; d < box->n; d++) {
-            if (slots->has[d] != HCQ_SLOT_NONE)
-                expect_ok(hcq_graph_set(graph, slots->has[d],
-                                        ring->has[which][d]->va));
-            if (slots->has_peer[d] != HCQ_SLOT_NONE)
-                expect_ok(hcq_graph_set(graph, slots->has_peer[d],
-                                        ring->has_peer[which][d]->va));
-        }
+        set_slots(box, graph, ring, slots, which);
         expect_ok(hcq_signal_create(box->devs[held], 0, &gate));
         expect_ok(hcq_queue_begin(box->queues[2 * held], &cs));
         hcq_cs_wait(cs, gate, 1);
@@ -297,7 +314,7 @@ run_ring(const struct box *box, struct hcq_graph *graph,
 static struct ring_slots
 no_slots(void)
 {
-    struct ring_slots slots;
+    struct ring_slots slots = {.are_homed = false};
     uint32_t d;
 
     for (d = 0; d < MAX_DEVS; d++)
@@ -307,15 +324,120 @@ no_slots(void)
 
 /* ---- what is tried on each box ---- */
 
-static void
+static struct hcq_graph_info
+info_of(const struct hcq_graph *graph)
+{
+    struct hcq_graph_info info = {.struct_size = sizeof(info)};
+
+    hcq_graph_get_info(graph, &info);
+    return info;
+}
+
+static struct hcq_graph_info
 try_fixed(const struct box *box, const struct ring *ring)
 {
     struct ring_slots slots = no_slots();
     struct hcq_graph *graph = new_graph(box, 0);
+    struct hcq_graph_info info;
 
     add_ring(box, graph, ring, &slots);
     expect_ok(hcq_graph_end(graph));
     run_ring(box, graph, ring, &slots, false);
+    info = info_of(graph);
+    hcq_graph_destroy(graph);
+    return info;
+}
+
+static void
+add_homed(const struct box *box, struct hcq_graph *graph,
+          struct ring_slots *slots)
+{
+    char name[32];
+    uint32_t d;
+
+    slots->are_homed = true;
+    for (d = 0; d < box->n; d++) {
+        snprintf(name, sizeof(name), "has %u", d);
+        slots->has[d] =
+            hcq_graph_slot_on(graph, name, 4ull * PART * box->n, box->devs[d]);
+    }
+    for (d = 0; d < box->n; d++)
+        slots->has_peer[next_of(box, d)] =
+            hcq_graph_view(graph, slots->has[next_of(box, d)], box->devs[d]);
+}
+
+/* What may not be set, and what not be submitted. */
+static void
+try_refusals(const struct box *box, struct hcq_graph *graph,
+             const struct ring *ring, const struct ring_slots *slots)
+{
+    const struct hcq_buffer *other = ring->has_peer[1][1];
+    struct hcq_buffer *again;
+
+    expect_fails(hcq_graph_set(graph, slots->has[0], ring->has[0][0]->va),
+                 BELL_E_INVALID, "slot 'has 0' has its home on ");
+    expect_fails(hcq_graph_set_buffer(graph, slots->has[0], ring->has[0][1], 0),
+                 BELL_E_INVALID, "slot 'has 0' is memory as ");
+    expect_fails(hcq_graph_set_buffer(graph, slots->has[0], ring->has[0][0], 4),
+                 BELL_E_INVALID, "from 4 on the buffer has less");
+    expect_fails(hcq_graph_set_buffer(graph, slots->has[0], NULL, 0),
+                 BELL_E_INVALID, "the buffer is NULL");
+    set_slots(box, graph, ring, slots, 0);
+    expect_ok(hcq_graph_set_buffer(graph, slots->has_peer[1], other, 0));
+    expect_fails(hcq_graph_submit(graph, NULL), BELL_E_INVALID,
+                 "which is other memory than");
+    set_slots(box, graph, ring, slots, 0);
+    /* one memory by two slots, seen by their homes alone */
+    expect_ok(
+        hcq_buffer_create_peer(box->devs[box->n - 1], ring->has[0][1], &again));
+    expect_ok(
+        hcq_graph_set_buffer(graph, slots->has[0], ring->has_peer[0][1], 0));
+    expect_ok(hcq_graph_set_buffer(graph, slots->has_peer[0], again, 0));
+    expect_fails(hcq_graph_submit(graph, NULL), BELL_E_INVALID, "overlap");
+    hcq_buffer_destroy(again);
+    /* and beside fixed memory */
+    expect_ok(
+        hcq_buffer_create_peer(box->devs[box->n - 1], ring->inbox[0], &again));
+    expect_ok(hcq_graph_set_buffer(graph, slots->has[0], ring->inbox[0], 0));
+    expect_ok(hcq_graph_set_buffer(graph, slots->has_peer[0], again, 0));
+    expect_fails(hcq_graph_submit(graph, NULL), BELL_E_INVALID,
+                 "which the graph uses too");
+    hcq_buffer_destroy(again);
+    set_slots(box, graph, ring, slots, 0);
+    expect_ok(hcq_graph_submit(graph, NULL));
+    expect_ok(hcq_graph_wait(graph, LONG_NS));
+}
+
+/* Slots with homes take no more queues, signals and waits than fixed memory,
+ * and a submission allocates nothing. */
+static void
+try_homed(const struct box *box, const struct ring *ring, uint32_t flags,
+          const struct hcq_graph_info *want)
+{
+    struct ring_slots slots = no_slots();
+    struct hcq_graph *graph = new_graph(box, flags);
+    struct hcq_graph_info info;
+    uint64_t before;
+    uint32_t i;
+
+    add_homed(box, graph, &slots);
+    add_ring(box, graph, ring, &slots);
+    expect_ok(hcq_graph_end(graph));
+    info = info_of(graph);
+    assert_int_equal(info.n_queues, want->n_queues);
+    assert_int_equal(info.n_copies, want->n_copies);
+    assert_int_equal(info.n_signals, want->n_signals);
+    assert_int_equal(info.n_waits, want->n_waits);
+    run_ring(box, graph, ring, &slots, true);
+    before = host_alloc_count();
+    for (i = 0; i < 20; i++) {
+        set_slots(box, graph, ring, &slots, i % 2);
+        expect_ok(hcq_graph_submit(graph, NULL));
+    }
+    assert_int_equal(host_alloc_count(), before);
+    expect_ok(hcq_graph_wait(graph, LONG_NS));
+    if (!flags)
+        try_refusals(box, graph, ring, &slots);
     hcq_graph_destroy(graph);
 }
 
@@ -347,12 +469,15 @@ try_plain(const struct box *box, const struct ring *ring, uint32_t flags,
 static void
 try_box(const char *const *names, uint32_t n)
 {
+    struct hcq_graph_info info;
     struct box box;
     struct ring ring;
 
     open_box(&box, names, n);
     make_ring(&box, &ring);
-    try_fixed(&box, &ring);
+    info = try_fixed(&box, &ring);
+    try_homed(&box, &ring, 0, &info);
+    try_homed(&box, &ring, HCQ_GRAPH_TRUSTED, &info);
     try_plain(&box, &ring, 0, true);
     try_plain(&box, &ring, HCQ_GRAPH_TRUSTED, true);
     try_plain(&box, &ring, HCQ_GRAPH_TRUSTED, false);

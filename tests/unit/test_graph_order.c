@@ -153,6 +153,10 @@ draw(uint32_t *x, uint32_t n)
 
 /* ---- random graphs ---- */
 
+/* Two slots with homes, as each device sees them. */
+#define N_HOMED 2u
+static uint32_t homed[N_HOMED][N_DEVS];
+
 /* Slot 2 * d and the one behind it are memory of device d. */
 static struct hcq_graph_arg
 draw_memory(uint32_t *x, uint32_t dev, uint64_t min_bytes)
@@ -167,6 +171,8 @@ draw_memory(uint32_t *x, uint32_t dev, uint64_t min_bytes)
     arg.size_bytes = places[to] - places[from];
     if (draw(x, homes[dev][0] ? 9 : 3) == 0)
         arg.slot = 2 * dev + draw(x, 2);
+    else if (draw(x, 3) == 0)
+        arg.slot = homed[draw(x, N_HOMED)][dev];
     else if (homes[dev][0])
         arg.value += homes[dev][draw(x, 2) ? HOME_HOST : draw(x, N_HOMES)]->va +
                      (draw(x, 128) == 0) - (draw(x, 256) == 0);
@@ -205,6 +211,27 @@ add_transfer(struct hcq_graph *graph, uint32_t *x, uint32_t dev)
         hcq_graph_fill(graph, devs[dev], &to, 7, size);
 }
 
+/* The one has its home on the first device, the other on the last. */
+static void
+add_homed(struct hcq_graph *graph, uint32_t n_devs)
+{
+    uint32_t i, d, home;
+    char name[16];
+
+    for (i = 0; i < N_HOMED; i++) {
+        home = i ? n_devs - 1 : 0;
+        snprintf(name, sizeof(name), "homed %u", i);
+        homed[i][home] = hcq_graph_slot_on(graph, name, 65536, devs[home]);
+        for (d = 0; d < n_devs; d++) {
+            homed[i][d] = hcq_graph_view(graph, homed[i][home], devs[d]);
+            assert_int_equal(hcq_graph_view(graph, homed[i][d], devs[d]),
+                             homed[i][d]);
+        }
+        assert_int_equal(graph->slots[homed[i][n_devs - 1]].first,
+                         homed[i][home]);
+    }
+}
+
 static struct hcq_graph *
 build(uint32_t *x)
 {
@@ -232,6 +259,7 @@ build(uint32_t *x)
         snprintf(name, sizeof(name), "slot %u", i);
         assert_int_equal(hcq_graph_slot(graph, name, 65536), i);
     }
+    add_homed(graph, n_devs);
     for (i = 0; i < n; i++) {
         uint32_t dev = draw(x, n_devs);
         if (draw(x, 3))
@@ -281,7 +309,8 @@ is_known(const struct hcq_graph *graph, const struct graph_command *command)
         const struct graph_command *c = &graph->commands[i];
         for (k = 0; k < c->n_args && c->dev == command->dev; k++) {
             const struct hcq_graph_arg *arg = &graph->args[c->first_arg + k];
-            if (arg->access && arg->slot != HCQ_SLOT_NONE && c == command)
+            if (arg->access && arg->slot != HCQ_SLOT_NONE && c == command &&
+                !graph->slots[arg->slot].has_home)
                 return false;
             if (arg->access && arg->size_bytes && arg->slot == HCQ_SLOT_NONE &&
                 home_of(dev, arg) == N_HOMES)
@@ -289,6 +318,15 @@ is_known(const struct hcq_graph *graph, const struct graph_command *command)
         }
     }
     return true;
+}
+
+/* Whether both are fixed, or have memory of one slot. */
+static bool
+is_one_slot(const struct hcq_graph *graph, uint32_t a, uint32_t b)
+{
+    if (a == HCQ_SLOT_NONE || b == HCQ_SLOT_NONE)
+        return a == b;
+    return graph->slots[a].first == graph->slots[b].first;
 }
 
 /* Addresses are those of one memory if they are of one device's, or of slots,
@@ -308,7 +346,7 @@ conflict(const struct hcq_graph *graph, const struct graph_command *x,
                  home_of(number_of(y->dev), b) != HOME_HOST))
                 continue;
             if (a->access && b->access && a->size_bytes && b->size_bytes &&
-                a->slot == b->slot &&
+                is_one_slot(graph, a->slot, b->slot) &&
                 ((a->access | b->access) & HCQ_ACCESS_WRITE) &&
                 a->value < b->value + b->size_bytes &&
                 b->value < a->value + a->size_bytes)
@@ -518,9 +556,10 @@ test_random_graphs(void **state)
         expect_ok(hcq_graph_order(graph));
         check_waits(graph, &m);
         if (!homes[0][0]) {
-            check_ranges(graph, graph->written, graph->n_written,
+            check_ranges(graph, graph->written.list, graph->written.n,
                          HCQ_ACCESS_WRITE);
-            check_ranges(graph, graph->read, graph->n_read, HCQ_ACCESS_READ);
+            check_ranges(graph, graph->read.list, graph->read.n,
+                         HCQ_ACCESS_READ);
         }
         for (k = 0; k < m.n; k++)
             n_moved += m.queues[m.queue[k]]->kind == HCQ_QUEUE_COPY;
