@@ -389,6 +389,10 @@ struct hcq_queue_desc {
     uint32_t ring_size_bytes;   /* a power of two; 0: the device's default */
     uint64_t submit_timeout_ns; /* for room in the ring; 0:
                                  * HCQ_WAIT_WHILE_MOVING */
+    /* A copy queue's: copy engines of which one is to serve it, bit by number,
+     * as hcq_device_get_link has them; 0: any. A device without numbered
+     * engines takes any. */
+    uint32_t engines;
 };
 
 /* Commands of one queue take effect in order: each sees what those before it

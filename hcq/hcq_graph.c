@@ -36,8 +36,10 @@ is_good_queue(const struct hcq_graph_desc *desc, uint32_t at)
     if (!queue || (at == 0 && queue->kind != HCQ_QUEUE_COMPUTE))
         return false;
     for (i = 0; i < at; i++) {
-        if (desc->queues[i]->dev == queue->dev &&
-            desc->queues[i]->kind == queue->kind)
+        if (desc->queues[i] == queue ||
+            (desc->queues[i]->dev == queue->dev &&
+             queue->kind == HCQ_QUEUE_COMPUTE &&
+             desc->queues[i]->kind == HCQ_QUEUE_COMPUTE))
             return false;
     }
     return true;
@@ -67,8 +69,8 @@ hcq_graph_create(const struct hcq_graph_desc *desc,
         if (!is_good_queue(desc, i))
             return bell_fail(BELL_BAD_VALUE,
                              "graph create: queue %u is NULL, the first and no "
-                             "compute queue, or a second one of its kind of "
-                             "the device",
+                             "compute queue, there already, or a second "
+                             "compute queue of the device",
                              i);
         BELL_TRY(hcq_check_process(desc->queues[i]->dev));
     }

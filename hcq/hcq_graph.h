@@ -7,6 +7,10 @@
  * takes, and makes bound streams: two of each, so that the next submission is
  * prepared while the last one runs.
  *
+ * A device may have several copy queues, one for each link: a copy from or to
+ * the memory of another device takes that which has one of the engines of the
+ * link (hcq_device_get_link), or, where none is said, each device another one.
+ *
  *     hcq_graph_create(&desc, &graph);             desc.queues: {queue}
  *     x = hcq_graph_slot(graph, "x", n_bytes);
  *     args[0] = hcq_graph_memory(y->va, n_bytes, HCQ_ACCESS_WRITE);
@@ -98,13 +102,13 @@ struct hcq_graph_desc {
     uint32_t struct_size;
     uint32_t flags;   /* enum hcq_graph_flag */
     const char *name; /* for reports */
-    /* At most one of each kind for a device; the first is a compute queue. They
-     * outlive the graph. */
+    /* One compute queue at most for a device, and any number of copy queues;
+     * the first is a compute queue. They outlive the graph. */
     struct hcq_queue *const *queues;
     uint32_t n_queues;
 };
 
-#define HCQ_GRAPH_QUEUES_MAX 16
+#define HCQ_GRAPH_QUEUES_MAX 64
 
 BELL_MUST_CHECK bell_status hcq_graph_create(const struct hcq_graph_desc *desc,
                                              struct hcq_graph **out_graph);

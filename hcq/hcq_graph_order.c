@@ -25,8 +25,8 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 
-#define SPACE_DEV (HCQ_SLOT_NONE - 1) /* of a home, this or one below */
-#define MAX_HOMES 33                  /* devices, and the host, NULL */
+#define SPACE_DEV (HCQ_SLOT_NONE - 1)        /* of a home, this or one below */
+#define MAX_HOMES (HCQ_GRAPH_QUEUES_MAX + 1) /* devices, and the host, NULL */
 
 /* A transfer of fewer bytes is not worth the signals. guess */
 #define MIN_COPY_BYTES 16384
@@ -51,10 +51,16 @@ enum tree_of {
 
 struct order {
     struct hcq_graph *graph;
-    struct border *places; /* owned; by argument: where it begins */
-    bool *is_known;        /* owned; by command: all of its memory */
+    struct border *places;            /* owned; by argument: where it begins */
+    const struct hcq_device **owners; /* owned; by argument; NULL: not known */
+    bool *is_known;                   /* owned; by command: all of its memory */
     const struct hcq_device *homes[MAX_HOMES];
     uint32_t n_homes;
+    struct hcq_device *devs[HCQ_GRAPH_QUEUES_MAX]; /* of the queues */
+    uint32_t n_devs;
+    /* By device and the one whose memory it copies: its copy queue + 1; 0: not
+     * looked for. */
+    uint8_t routes[HCQ_GRAPH_QUEUES_MAX][HCQ_GRAPH_QUEUES_MAX];
     uint32_t
         unknown[HCQ_GRAPH_QUEUES_MAX]; /* moment of the last such command */
     struct border *borders;            /* owned; sorted */
@@ -142,6 +148,7 @@ place_device(struct order *o, const struct hcq_device *dev,
                 return false;
             o->places[at].space = space_of(o, home->dev);
             o->places[at].at = home->at + (arg->value - home->va);
+            o->owners[at] = home->owner;
             if (o->places[at].space == HCQ_SLOT_NONE)
                 return false;
         }
@@ -192,6 +199,28 @@ place_by_address(struct order *o, const struct hcq_device *dev)
     }
 }
 
+static uint32_t
+find_device(const struct order *o, const struct hcq_device *dev)
+{
+    uint32_t i;
+
+    for (i = 0; i < o->n_devs && o->devs[i] != dev; i++)
+        continue;
+    return i;
+}
+
+static void
+find_devices(struct order *o)
+{
+    uint32_t q;
+
+    for (q = 0; q < o->graph->n_queues; q++) {
+        struct hcq_device *dev = o->graph->queues[q]->dev;
+        if (find_device(o, dev) == o->n_devs)
+            o->devs[o->n_devs++] = dev;
+    }
+}
+
 /* Memory is known by its address, or, where there are several devices, by where
  * it is. */
 static bool
@@ -199,26 +228,18 @@ find_places(struct order *o)
 {
     const struct hcq_graph *graph = o->graph;
     struct hcq_home *homes;
-    uint32_t q, i;
+    uint32_t d;
     size_t n;
 
     o->places = host_calloc(graph->n_args, sizeof(*o->places));
+    o->owners = host_calloc(graph->n_args, sizeof(*o->owners));
     o->is_known = host_calloc(graph->n_commands, sizeof(*o->is_known));
-    if (!o->places || !o->is_known)
+    if (!o->places || !o->owners || !o->is_known)
         return false;
     place_by_address(o, NULL);
-    for (q = 1; q < graph->n_queues; q++) {
-        if (graph->queues[q]->dev != graph->queues[0]->dev)
-            break;
-    }
-    if (q >= graph->n_queues)
-        return true;
-    for (q = 0; q < graph->n_queues; q++) {
-        struct hcq_device *dev = graph->queues[q]->dev;
-        for (i = 0; i < q && graph->queues[i]->dev != dev; i++)
-            continue;
-        if (i < q)
-            continue;
+    find_devices(o);
+    for (d = 0; d < o->n_devs && o->n_devs > 1; d++) {
+        struct hcq_device *dev = o->devs[d];
         n = hcq_memory_homes(dev, NULL, 0);
         homes = host_calloc(n + 1, sizeof(*homes));
         if (!homes)
@@ -432,72 +453,211 @@ find_conflicts(const struct order *o, const struct graph_command *command,
 
 /* ---- queues ---- */
 
-/* The device's queue of that kind, or the other one. */
+/* The device's compute queue, or the first one. */
 static uint32_t
-queue_of(const struct hcq_graph *graph, const struct hcq_device *dev,
-         enum hcq_queue_kind kind)
+compute_queue_of(const struct hcq_graph *graph, const struct hcq_device *dev)
 {
-    uint32_t i, found = 0;
+    uint32_t i, found = UINT32_MAX;
 
     for (i = 0; i < graph->n_queues; i++) {
         if (graph->queues[i]->dev != dev)
             continue;
-        found = i;
-        if (graph->queues[i]->kind == kind)
-            break;
+        if (graph->queues[i]->kind == HCQ_QUEUE_COMPUTE)
+            return i;
+        if (found == UINT32_MAX)
+            found = i;
     }
-    assert(graph->queues[found]->dev == dev);
+    assert(found < graph->n_queues);
     return found;
 }
 
-/* Transfers go to a copy queue where a kernel lies between the last command
- * that they wait for and the first that waits for them:
- * n_execs[i] kernels lie before command i. */
+/* The n-th copy queue of the device that has one of the engines (0: any), and
+ * how many there are. */
+static uint32_t
+count_copy_queues(const struct hcq_graph *graph, const struct hcq_device *dev,
+                  uint32_t engines, uint32_t n, uint32_t *out_queue)
+{
+    uint32_t i, found = 0;
+
+    for (i = 0; i < graph->n_queues; i++) {
+        const struct hcq_queue *queue = graph->queues[i];
+        if (queue->dev != dev || queue->kind != HCQ_QUEUE_COPY ||
+            (engines && !(queue->engines & engines)))
+            continue;
+        if (found++ == n)
+            *out_queue = i;
+    }
+    return found;
+}
+
+/* The copy queue of device `at` for memory of device `other`: by the engines of
+ * the link between them, else each device another. Links count from the one
+ * behind `at`, so that it is the same on all devices of a ring. */
+static uint32_t
+find_route(struct order *o, uint32_t at, uint32_t other)
+{
+    struct hcq_device_link link = {.struct_size = sizeof(link)};
+    const struct hcq_graph *graph = o->graph;
+    struct bell_error_hold hold;
+    uint32_t n, engines = 0, queue = 0;
+    uint32_t rank = (other + o->n_devs - at - 1) % o->n_devs;
+
+    assert(at < o->n_devs && other < o->n_devs);
+    n = count_copy_queues(graph, o->devs[at], 0, 0, &queue);
+    if (n > 1 && at != other) {
+        bell_error_hold(&hold); /* nobody knows: any will do */
+        if (hcq_device_get_link(o->devs[at], o->devs[other], &link) == BELL_OK)
+            engines = link.engines;
+        bell_error_release(&hold);
+        if (!count_copy_queues(graph, o->devs[at], engines, 0, &queue))
+            engines = 0;
+        n = count_copy_queues(graph, o->devs[at], engines, 0, &queue);
+        count_copy_queues(graph, o->devs[at], engines, rank % n, &queue);
+    }
+    return n ? queue : compute_queue_of(graph, o->devs[at]);
+}
+
+/* Whose memory an argument is, by number; that of `dev` where nobody knows. */
+static uint32_t
+owner_of(const struct order *o, uint32_t dev, uint32_t arg)
+{
+    uint32_t slot = o->graph->args[arg].slot, owner;
+    const struct hcq_device *home = o->owners[arg];
+
+    if (slot != HCQ_SLOT_NONE)
+        home = o->graph->slots[o->graph->slots[slot].first].dev;
+    owner = home ? find_device(o, home) : dev;
+    return owner < o->n_devs ? owner : dev;
+}
+
+/* The copy queue that a transfer takes, if any. */
+static uint32_t
+route_of(struct order *o, const struct graph_command *command)
+{
+    uint32_t dev = find_device(o, command->dev), other = dev, k;
+
+    assert(command->kind != GRAPH_EXEC && dev < o->n_devs);
+    for (k = 0; k < command->n_args && other == dev; k++)
+        other = owner_of(o, dev, command->first_arg + k);
+    if (!o->routes[dev][other])
+        o->routes[dev][other] = (uint8_t)(find_route(o, dev, other) + 1);
+    return o->routes[dev][other] - 1u;
+}
+
+/* What choose_queues knows of a command. */
+struct choice {
+    uint32_t first, last; /* it may run beside the commands first..last-1 */
+    uint32_t n_execs;     /* before it */
+    uint32_t route;       /* of a transfer that is large enough */
+    uint32_t rival;       /* the last transfer before it of its device that
+                           * takes another route; or UINT32_MAX */
+};
+
+#define NO_ROUTE UINT32_MAX
+
+/* Between which commands each may run: those that conflict with it on its
+ * device, one before it and one behind it. */
+static void
+find_windows(struct order *o, struct choice *choices)
+{
+    const struct hcq_graph *graph = o->graph;
+    uint32_t moments[HCQ_GRAPH_QUEUES_MAX];
+    size_t n = graph->n_commands, i;
+
+    for (i = 0; i < n; i++) {
+        const struct graph_command *command = &graph->commands[i];
+        find_conflicts(o, command, command->queue, moment_of(i), moments);
+        choices[i].first = moments[command->queue]
+                               ? moments[command->queue] - moment_of(0) + 1
+                               : 0;
+    }
+    clear_trees(o);
+    for (i = n; i-- > 0;) {
+        const struct graph_command *command = &graph->commands[i];
+        /* moments count from the end here */
+        find_conflicts(o, command, command->queue, moment_of(n - 1 - i),
+                       moments);
+        choices[i].last =
+            moments[command->queue]
+                ? (uint32_t)(n - 1) - (moments[command->queue] - moment_of(0))
+                : (uint32_t)n;
+    }
+    clear_trees(o);
+}
+
+/* Which transfers are worth a copy queue, and which that is. */
+static void
+find_rivals(struct order *o, struct choice *choices)
+{
+    const struct hcq_graph *graph = o->graph;
+    uint32_t last[HCQ_GRAPH_QUEUES_MAX], q;
+    size_t i;
+
+    memset(last, 0xff, sizeof(last));
+    for (i = 0; i < graph->n_commands; i++) {
+        const struct graph_command *command = &graph->commands[i];
+        struct choice *choice = &choices[i];
+        choice->route = choice->rival = NO_ROUTE;
+        if (command->kind == GRAPH_EXEC || command->size_bytes < MIN_COPY_BYTES)
+            continue;
+        choice->route = route_of(o, command);
+        for (q = 0; q < graph->n_queues; q++) {
+            if (q != choice->route && last[q] != NO_ROUTE &&
+                graph->queues[q]->dev == command->dev &&
+                (choice->rival == NO_ROUTE || last[q] > choice->rival))
+                choice->rival = last[q];
+        }
+        last[choice->route] = (uint32_t)i;
+    }
+}
+
+/* The transfer i and one before it that takes another route may run at the same
+ * time: both go to their copy queues. */
+static void
+pair_rivals(struct hcq_graph *graph, const struct choice *choices)
+{
+    size_t i;
+
+    for (i = 0; i < graph->n_commands; i++) {
+        uint32_t rival = choices[i].rival;
+        if (rival == NO_ROUTE || rival < choices[i].first)
+            continue;
+        graph->commands[i].queue = choices[i].route;
+        graph->commands[rival].queue = choices[rival].route;
+    }
+}
+
+/* Transfers go to a copy queue where a kernel may run meanwhile, or another
+ * transfer of the device that goes to another one, or where the device has no
+ * kernels in the graph. */
 static bool
 choose_queues(struct order *o)
 {
     struct hcq_graph *graph = o->graph;
+    bool has_kernels[HCQ_GRAPH_QUEUES_MAX] = {false};
     size_t n = graph->n_commands, i;
-    uint32_t *n_execs = host_calloc(n + 1, sizeof(*n_execs));
-    uint32_t *before = host_calloc(n, sizeof(*before));
-    uint32_t moments[HCQ_GRAPH_QUEUES_MAX];
+    struct choice *choices = host_calloc(n + 1, sizeof(*choices));
 
-    if (!n_execs || !before) {
-        host_free(n_execs);
-        host_free(before);
+    if (!choices)
         return false;
-    }
     for (i = 0; i < n; i++) {
         struct graph_command *command = &graph->commands[i];
-        n_execs[i + 1] = n_execs[i] + (command->kind == GRAPH_EXEC);
-        command->queue = queue_of(graph, command->dev, HCQ_QUEUE_COMPUTE);
-        find_conflicts(o, command, command->queue, moment_of(i), moments);
-        before[i] = moments[command->queue];
+        bool is_exec = command->kind == GRAPH_EXEC;
+        command->queue = compute_queue_of(graph, command->dev);
+        choices[i + 1].n_execs = choices[i].n_execs + is_exec;
+        has_kernels[command->queue] |= is_exec;
     }
-    clear_trees(o);
-    for (i = n; i-- > 0;) {
-        struct graph_command *command = &graph->commands[i];
-        size_t first, last;
-        /* moments count from the end here */
-        find_conflicts(o, command, command->queue, moment_of(n - 1 - i),
-                       moments);
-        last = moments[command->queue]
-                   ? n - 1 - (moments[command->queue] - moment_of(0))
-                   : n;
-        first = before[i] ? before[i] - moment_of(0) + 1 : 0;
-        if (command->kind != GRAPH_EXEC &&
-            command->size_bytes >= MIN_COPY_BYTES &&
-            n_execs[last] > n_execs[first])
-            before[i] = UINT32_MAX;
-    }
+    find_windows(o, choices);
+    find_rivals(o, choices);
     for (i = 0; i < n; i++) {
-        if (before[i] == UINT32_MAX)
-            graph->commands[i].queue =
-                queue_of(graph, graph->commands[i].dev, HCQ_QUEUE_COPY);
+        const struct choice *c = &choices[i];
+        if (c->route != NO_ROUTE &&
+            (choices[c->last].n_execs > choices[c->first].n_execs ||
+             !has_kernels[graph->commands[i].queue]))
+            graph->commands[i].queue = c->route;
     }
-    clear_trees(o);
-    host_free(n_execs);
-    host_free(before);
+    pair_rivals(graph, choices);
+    host_free(choices);
     return true;
 }
 
@@ -737,6 +897,7 @@ hcq_graph_order(struct hcq_graph *graph)
     }
     host_free(o.borders);
     host_free(o.places);
+    host_free(o.owners);
     host_free(o.is_known);
     host_free(o.then);
     if (!ok)

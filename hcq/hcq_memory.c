@@ -315,6 +315,7 @@ hcq_buffer_home(const struct hcq_buffer *buf, struct hcq_home *out_home)
         buf = node->of;
         node = HCQ_CONTAINER(buf, const struct hcq_buffer_node, pub);
     }
+    out_home->owner = buf->dev;
     out_home->dev = buf->host ? NULL : buf->dev;
     out_home->at = buf->host ? (uintptr_t)buf->host : buf->va;
 }

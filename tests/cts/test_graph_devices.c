@@ -466,6 +466,73 @@ try_plain(const struct box *box, const struct ring *ring, uint32_t flags,
     hcq_graph_destroy(graph);
 }
 
+/* Each device gives what it has to all others: a graph of transfers alone.
+ * Every link has a copy queue of its own, and none waits for another. */
+static void
+try_gather(const struct box *box)
+{
+    struct hcq_queue *queues[MAX_DEVS * MAX_DEVS];
+    struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "gather",
+        .queues = queues,
+    };
+    struct hcq_buffer *all[MAX_DEVS], *peers[MAX_DEVS][MAX_DEVS];
+    uint64_t bytes = 4ull * PART;
+    struct hcq_graph_info info;
+    struct hcq_graph *graph;
+    int32_t ints[PART];
+    uint32_t d, to, i;
+
+    for (d = 0; d < box->n; d++) {
+        expect_ok(hcq_buffer_create(box->devs[d], box->n * bytes, 0, &all[d]));
+        for (i = 0; i < PART; i++)
+            ints[i] = (int32_t)(d * PART + i);
+        expect_ok(hcq_buffer_write(all[d], d * bytes, ints, bytes));
+        queues[desc.n_queues++] = box->queues[2 * d];
+        queues[desc.n_queues++] = box->queues[2 * d + 1];
+        for (i = 2; i < box->n; i++)
+            expect_ok(hcq_queue_create(box->devs[d], HCQ_QUEUE_COPY,
+                                       &queues[desc.n_queues++]));
+    }
+    expect_ok(hcq_graph_create(&desc, &graph));
+    for (d = 0; d < box->n; d++) {
+        for (to = 0; to < box->n; to++) {
+            struct hcq_graph_arg dst, src;
+            peers[d][to] = NULL;
+            if (to == d)
+                continue;
+            expect_ok(
+                hcq_buffer_create_peer(box->devs[d], all[to], &peers[d][to]));
+            dst = hcq_graph_memory(peers[d][to]->va + d * bytes, bytes, 0);
+            src = hcq_graph_memory(all[d]->va + d * bytes, bytes, 0);
+            hcq_graph_copy(graph, box->devs[d], &dst, &src, bytes);
+        }
+    }
+    expect_ok(hcq_graph_end(graph));
+    info = info_of(graph);
+    assert_int_equal(info.n_copies, box->n * (box->n - 1));
+    assert_int_equal(info.n_queues, 1 + box->n * (box->n - 1));
+    assert_int_equal(info.n_signals, info.n_queues); /* begin, and each end */
+    assert_int_equal(info.n_waits, 2 * (info.n_queues - 1));
+    expect_ok(hcq_graph_submit(graph, NULL));
+    expect_ok(hcq_graph_wait(graph, LONG_NS));
+    for (d = 0; d < box->n; d++) {
+        for (to = 0; to < box->n; to++) {
+            expect_ok(hcq_buffer_read(all[to], d * bytes, ints, bytes));
+            for (i = 0; i < PART; i++)
+                assert_int_equal(ints[i], d * PART + i);
+        }
+    }
+    hcq_graph_destroy(graph);
+    for (d = 0; d < box->n; d++) {
+        for (to = 0; to < box->n; to++)
+            hcq_buffer_destroy(peers[d][to]);
+    }
+    for (d = 0; d < box->n; d++)
+        hcq_buffer_destroy(all[d]);
+}
+
 static void
 try_box(const char *const *names, uint32_t n)
 {
@@ -481,6 +548,7 @@ try_box(const char *const *names, uint32_t n)
     try_plain(&box, &ring, 0, true);
     try_plain(&box, &ring, HCQ_GRAPH_TRUSTED, true);
     try_plain(&box, &ring, HCQ_GRAPH_TRUSTED, false);
+    try_gather(&box);
     free_ring(&box, &ring);
     close_box(&box);
 }
