@@ -144,6 +144,15 @@ void hcq_graph_exec(struct hcq_graph *graph, const struct hcq_program *prog,
 void hcq_graph_copy(struct hcq_graph *graph, struct hcq_device *dev,
                     const struct hcq_graph_arg *dst,
                     const struct hcq_graph_arg *src, uint64_t size_bytes);
+/* From memory as src_dev sees it to memory as dst_dev sees it, of any two
+ * devices of the graph, also of different backends. Where a slot of one has a
+ * view on the other it is one copy, else each device copies its half, chunk
+ * after chunk, through host memory that both see and the graph owns. Not for
+ * hcq_graph_patch. The graph's error is BELL_E_UNSUPPORTED where a device
+ * cannot see host memory. */
+void hcq_graph_move(struct hcq_graph *graph, struct hcq_device *dst_dev,
+                    const struct hcq_graph_arg *dst, struct hcq_device *src_dev,
+                    const struct hcq_graph_arg *src, uint64_t size_bytes);
 void hcq_graph_fill(struct hcq_graph *graph, struct hcq_device *dev,
                     const struct hcq_graph_arg *dst, uint32_t pattern,
                     uint64_t size_bytes);

@@ -4,6 +4,7 @@
 
 #include "hcq/hcq_backend.h"
 #include "hcq/hcq_graph.h"
+#include "hcq/hcq_shared.h"
 
 #define GRAPH_COPIES 2 /* that may be in flight */
 
@@ -87,8 +88,18 @@ struct graph_sorted {
 /* The streams of a submission. */
 struct graph_copy {
     struct hcq_stream *streams[HCQ_GRAPH_QUEUES_MAX]; /* owned; or NULL */
-    struct hcq_signal *signals[HCQ_GRAPH_QUEUES_MAX]; /* owned; or NULL */
+    /* Owned, or among graph->aliases; or NULL. */
+    struct hcq_signal *signals[HCQ_GRAPH_QUEUES_MAX];
     uint32_t *patches[HCQ_GRAPH_QUEUES_MAX]; /* owned; by slot; or NULL */
+};
+
+/* Host memory that copies between two devices go through, chunk after chunk. */
+struct graph_stage {
+    struct graph_stage *next;
+    struct hcq_device *devs[2]; /* that sees shared->bufs[0], [1] */
+    struct hcq_shared *shared;  /* owned */
+    uint64_t chunk_bytes;
+    uint32_t n_used; /* chunks so far */
 };
 
 enum graph_state {
@@ -105,7 +116,10 @@ struct hcq_graph {
     struct bell_error error; /* its record */
     struct hcq_queue *queues[HCQ_GRAPH_QUEUES_MAX];
     uint32_t n_queues, n_used;
-    bool is_used[HCQ_GRAPH_QUEUES_MAX]; /* the first always */
+    struct hcq_device *devs[HCQ_GRAPH_QUEUES_MAX]; /* of the queues */
+    uint32_t n_devs;
+    uint8_t dev_of[HCQ_GRAPH_QUEUES_MAX]; /* by queue */
+    bool is_used[HCQ_GRAPH_QUEUES_MAX];   /* the first always */
 
     struct graph_slot *slots; /* owned, as all these */
     struct hcq_name *names;   /* theirs */
@@ -130,6 +144,13 @@ struct hcq_graph {
     uint32_t n_listed[GRAPH_LIST_COUNT];
     struct graph_sorted by_address;
     struct graph_sorted by_home; /* without views */
+    /* Where not all devices reach each other's signals: signals in host memory,
+     * for each copy, device and queue as that device sees it. */
+    struct hcq_shared *signal_memory; /* owned; or NULL */
+    struct hcq_signal *aliases;       /* owned; or NULL */
+    struct graph_stage *stages;       /* owned: a list */
+    /* A submission does not end: devices may use its memory for ever. */
+    bool is_stuck;
     struct graph_copy copies[GRAPH_COPIES];
     uint32_t last; /* copy of the last submission */
 };
@@ -139,6 +160,15 @@ BELL_MUST_CHECK bell_status hcq_graph_order(struct hcq_graph *graph);
 
 /* Looks at the memory of slots that changed. */
 BELL_MUST_CHECK bell_status hcq_graph_check(struct hcq_graph *graph);
+
+/* Keeps the thread's error record as the graph's first. */
+void hcq_graph_fail(struct hcq_graph *graph, bell_status status);
+
+void hcq_graph_free_stages(struct hcq_graph *graph);
+
+/* The number of the device among those of the graph; n_devs: none of them. */
+uint32_t hcq_graph_device(const struct hcq_graph *graph,
+                          const struct hcq_device *dev);
 
 /* Makes the streams, in all copies. */
 BELL_MUST_CHECK bell_status hcq_graph_bind(struct hcq_graph *graph);

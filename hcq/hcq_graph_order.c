@@ -56,8 +56,6 @@ struct order {
     bool *is_known;                   /* owned; by command: all of its memory */
     const struct hcq_device *homes[MAX_HOMES];
     uint32_t n_homes;
-    struct hcq_device *devs[HCQ_GRAPH_QUEUES_MAX]; /* of the queues */
-    uint32_t n_devs;
     /* By device and the one whose memory it copies: its copy queue + 1; 0: not
      * looked for. */
     uint8_t routes[HCQ_GRAPH_QUEUES_MAX][HCQ_GRAPH_QUEUES_MAX];
@@ -199,28 +197,6 @@ place_by_address(struct order *o, const struct hcq_device *dev)
     }
 }
 
-static uint32_t
-find_device(const struct order *o, const struct hcq_device *dev)
-{
-    uint32_t i;
-
-    for (i = 0; i < o->n_devs && o->devs[i] != dev; i++)
-        continue;
-    return i;
-}
-
-static void
-find_devices(struct order *o)
-{
-    uint32_t q;
-
-    for (q = 0; q < o->graph->n_queues; q++) {
-        struct hcq_device *dev = o->graph->queues[q]->dev;
-        if (find_device(o, dev) == o->n_devs)
-            o->devs[o->n_devs++] = dev;
-    }
-}
-
 /* Memory is known by its address, or, where there are several devices, by where
  * it is. */
 static bool
@@ -237,9 +213,8 @@ find_places(struct order *o)
     if (!o->places || !o->owners || !o->is_known)
         return false;
     place_by_address(o, NULL);
-    find_devices(o);
-    for (d = 0; d < o->n_devs && o->n_devs > 1; d++) {
-        struct hcq_device *dev = o->devs[d];
+    for (d = 0; d < graph->n_devs && graph->n_devs > 1; d++) {
+        struct hcq_device *dev = graph->devs[d];
         n = hcq_memory_homes(dev, NULL, 0);
         homes = host_calloc(n + 1, sizeof(*homes));
         if (!homes)
@@ -500,21 +475,22 @@ find_route(struct order *o, uint32_t at, uint32_t other)
     const struct hcq_graph *graph = o->graph;
     struct bell_error_hold hold;
     uint32_t n, engines = 0, queue = 0;
-    uint32_t rank = (other + o->n_devs - at - 1) % o->n_devs;
+    uint32_t rank = (other + o->graph->n_devs - at - 1) % o->graph->n_devs;
 
-    assert(at < o->n_devs && other < o->n_devs);
-    n = count_copy_queues(graph, o->devs[at], 0, 0, &queue);
+    assert(at < o->graph->n_devs && other < o->graph->n_devs);
+    n = count_copy_queues(graph, o->graph->devs[at], 0, 0, &queue);
     if (n > 1 && at != other) {
         bell_error_hold(&hold); /* nobody knows: any will do */
-        if (hcq_device_get_link(o->devs[at], o->devs[other], &link) == BELL_OK)
+        if (hcq_device_get_link(o->graph->devs[at], o->graph->devs[other],
+                                &link) == BELL_OK)
             engines = link.engines;
         bell_error_release(&hold);
-        if (!count_copy_queues(graph, o->devs[at], engines, 0, &queue))
+        if (!count_copy_queues(graph, o->graph->devs[at], engines, 0, &queue))
             engines = 0;
-        n = count_copy_queues(graph, o->devs[at], engines, 0, &queue);
-        count_copy_queues(graph, o->devs[at], engines, rank % n, &queue);
+        n = count_copy_queues(graph, o->graph->devs[at], engines, 0, &queue);
+        count_copy_queues(graph, o->graph->devs[at], engines, rank % n, &queue);
     }
-    return n ? queue : compute_queue_of(graph, o->devs[at]);
+    return n ? queue : compute_queue_of(graph, o->graph->devs[at]);
 }
 
 /* Whose memory an argument is, by number; that of `dev` where nobody knows. */
@@ -526,17 +502,17 @@ owner_of(const struct order *o, uint32_t dev, uint32_t arg)
 
     if (slot != HCQ_SLOT_NONE)
         home = o->graph->slots[o->graph->slots[slot].first].dev;
-    owner = home ? find_device(o, home) : dev;
-    return owner < o->n_devs ? owner : dev;
+    owner = home ? hcq_graph_device(o->graph, home) : dev;
+    return owner < o->graph->n_devs ? owner : dev;
 }
 
 /* The copy queue that a transfer takes, if any. */
 static uint32_t
 route_of(struct order *o, const struct graph_command *command)
 {
-    uint32_t dev = find_device(o, command->dev), other = dev, k;
+    uint32_t dev = hcq_graph_device(o->graph, command->dev), other = dev, k;
 
-    assert(command->kind != GRAPH_EXEC && dev < o->n_devs);
+    assert(command->kind != GRAPH_EXEC && dev < o->graph->n_devs);
     for (k = 0; k < command->n_args && other == dev; k++)
         other = owner_of(o, dev, command->first_arg + k);
     if (!o->routes[dev][other])

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/hcq_packet.h"
+#include "hcq/hcq_signal_pages.h"
 
 /* More than any moment: who waits goes on. */
 #define GRAPH_GO_ON ((uint64_t)UINT32_MAX)
@@ -86,6 +87,19 @@ emit_transfer(const struct hcq_graph *graph, struct graph_copy *copy,
     patch_arg(graph, copy, command->queue, HCQ_FIELD_SRC, &args[1]);
 }
 
+/* The signal of queue `of`, as queue `queue` sees it. */
+static const struct hcq_signal *
+signal_for(const struct hcq_graph *graph, const struct graph_copy *copy,
+           uint32_t queue, uint32_t of)
+{
+    if (!graph->aliases)
+        return copy->signals[of];
+    return &graph->aliases[((uint32_t)(copy - graph->copies) * graph->n_devs +
+                            graph->dev_of[queue]) *
+                               graph->n_queues +
+                           of];
+}
+
 static void
 emit_waits(const struct hcq_graph *graph, struct graph_copy *copy,
            uint32_t queue, uint32_t first, uint32_t n)
@@ -95,7 +109,7 @@ emit_waits(const struct hcq_graph *graph, struct graph_copy *copy,
     assert((size_t)first + n <= graph->n_waits);
     for (i = first; i < first + n; i++)
         hcq_cs_wait(hcq_stream_cs(copy->streams[queue]),
-                    copy->signals[graph->waits[i].queue],
+                    signal_for(graph, copy, queue, graph->waits[i].queue),
                     graph->waits[i].moment);
 }
 
@@ -127,6 +141,75 @@ emit_command(const struct hcq_graph *graph, struct graph_copy *copy, size_t at)
                       (uint64_t)at + GRAPH_BEGIN + 1);
 }
 
+/* The devices that have something to do; NULL in the place of others. */
+static void
+find_used(const struct hcq_graph *graph,
+          struct hcq_device *out_devs[HCQ_GRAPH_QUEUES_MAX])
+{
+    uint32_t q;
+
+    memset(out_devs, 0, sizeof(out_devs[0]) * HCQ_GRAPH_QUEUES_MAX);
+    for (q = 0; q < graph->n_queues; q++) {
+        if (graph->is_used[q])
+            out_devs[graph->dev_of[q]] = graph->queues[q]->dev;
+    }
+}
+
+/* Whether each of them can use the signals of all others. */
+static BELL_MUST_CHECK bell_status
+reach_each_other(struct hcq_device *const *devs, uint32_t n, bool *out)
+{
+    uint32_t i, k;
+
+    *out = true;
+    for (i = 0; i < n && *out; i++)
+        *out = !devs[i] || devs[i]->ops == devs[0]->ops;
+    for (i = 0; i < n && *out; i++) {
+        for (k = 0; k < n && *out; k++) {
+            if (devs[i] && devs[k] && i != k)
+                BELL_TRY(hcq_signal_reaches(devs[i], devs[k], out));
+        }
+    }
+    return BELL_OK;
+}
+
+/* Signals in host memory, where devices do not reach each other's. */
+static BELL_MUST_CHECK bell_status
+share_signals(struct hcq_graph *graph)
+{
+    uint32_t n = GRAPH_COPIES * graph->n_queues, c, d, q;
+    struct hcq_device *devs[HCQ_GRAPH_QUEUES_MAX];
+    struct hcq_signal *alias;
+    bool reach;
+
+    find_used(graph, devs);
+    assert(devs[0] == graph->queues[0]->dev);
+    BELL_TRY(reach_each_other(devs, graph->n_devs, &reach));
+    if (reach)
+        return BELL_OK;
+    BELL_TRY(hcq_shared_create(devs, graph->n_devs,
+                               (uint64_t)n * HCQ_SIGNAL_BYTES,
+                               &graph->signal_memory));
+    graph->aliases = alias =
+        host_calloc((size_t)n * graph->n_devs, sizeof(*alias));
+    if (!alias)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "graph '%s': out of memory for %u signals",
+                         graph->name, n);
+    for (c = 0; c < GRAPH_COPIES; c++) {
+        for (d = 0; d < graph->n_devs; d++) {
+            for (q = 0; q < graph->n_queues; q++, alias++) {
+                if (devs[d])
+                    hcq_shared_signal(graph->signal_memory, d,
+                                      (uint64_t)(c * graph->n_queues + q) *
+                                          HCQ_SIGNAL_BYTES,
+                                      alias);
+            }
+        }
+    }
+    return BELL_OK;
+}
+
 /* What a submission takes of queue `q`. */
 static BELL_MUST_CHECK bell_status
 create_parts(struct hcq_graph *graph, struct graph_copy *copy, uint32_t q)
@@ -138,7 +221,9 @@ create_parts(struct hcq_graph *graph, struct graph_copy *copy, uint32_t q)
     assert(graph->is_used[q] && !copy->streams[q]);
     BELL_TRY(
         hcq_stream_create(graph->queues[q], graph->name, &copy->streams[q]));
-    if (!is_alone)
+    if (graph->aliases)
+        copy->signals[q] = (struct hcq_signal *)signal_for(graph, copy, q, q);
+    else if (!is_alone)
         BELL_TRY(
             hcq_signal_create(graph->queues[q]->dev, 0, &copy->signals[q]));
     copy->patches[q] = host_alloc(n_bytes);
@@ -225,6 +310,7 @@ hcq_graph_bind(struct hcq_graph *graph)
 {
     uint32_t i;
 
+    BELL_TRY(share_signals(graph));
     for (i = 0; i < GRAPH_COPIES; i++)
         BELL_TRY(bind_copy(graph, &graph->copies[i]));
     BELL_TRY(make_lists(graph));
@@ -319,10 +405,13 @@ free_copy(struct hcq_graph *graph, struct graph_copy *copy)
     if (copy->streams[0])
         status = wait_graph_copy(graph, copy, HCQ_WAIT_WHILE_MOVING);
     bell_error_release(&hold);
+    if (status == BELL_E_TIMEOUT)
+        graph->is_stuck = true;
     for (q = 0; q < graph->n_queues; q++) {
         if (status != BELL_E_TIMEOUT) {
             hcq_stream_destroy(copy->streams[q]);
-            hcq_signal_destroy(copy->signals[q]);
+            if (!graph->aliases)
+                hcq_signal_destroy(copy->signals[q]);
         }
         host_free(copy->patches[q]);
     }
@@ -338,6 +427,9 @@ hcq_graph_unbind(struct hcq_graph *graph)
         free_copy(graph, &graph->copies[i]);
     for (i = 0; i < GRAPH_LIST_COUNT; i++)
         host_free(graph->lists[i]);
+    if (!graph->is_stuck)
+        hcq_shared_destroy(graph->signal_memory);
+    host_free(graph->aliases);
     host_free(graph->by_address.ids);
     host_free(graph->by_home.ids);
 }

@@ -18,12 +18,12 @@
 #include "hcq/hcq_graph.h"
 #include "hcq/hcq_slot.h"
 #include "programs.h"
-#include "tests/unit/expect.h"
+#include "tests/unit/launch_rig.h"
 
-#define LONG_NS  (60ull * 1000000000)
 #define MAX_DEVS 4u
 #define N_RUNS   12u
 #define PART     4096u /* ints of a chunk: as many bytes as are worth a copy */
+#define SUMMED   64u   /* ints of a chunk that kernels change */
 #define HOLD_NS  10000000ull
 
 /* ---- devices ---- */
@@ -185,8 +185,8 @@ part_of(uint32_t slot, const struct hcq_buffer *fixed, uint32_t part,
     return hcq_graph_memory(fixed->va + at, 4ull * PART, access);
 }
 
-/* Each chunk goes around and becomes one more on each device it comes to, then
- * the last one's is handed on to all. */
+/* The first ints of each chunk go around and become one more on each device
+ * they come to, then the last one's chunk is handed on to all. */
 static void
 add_ring(const struct box *box, struct hcq_graph *graph,
          const struct ring *ring, const struct ring_slots *slots)
@@ -205,7 +205,7 @@ add_ring(const struct box *box, struct hcq_graph *graph,
                 part_of(slots->has[to], ring->has[0][to], part,
                         HCQ_ACCESS_WRITE),
                 part_of(HCQ_SLOT_NONE, ring->inbox[to], s, HCQ_ACCESS_READ),
-                hcq_graph_word(PART)};
+                hcq_graph_word(SUMMED)};
             hcq_graph_copy(graph, box->devs[d], &in, &from, 4 * PART);
             hcq_graph_exec(graph, box->add_one[to], args, 3, grid, NULL);
         }
@@ -276,9 +276,13 @@ count_wrong(const struct box *box, const struct ring *ring, uint32_t which,
     for (d = 0; d < box->n; d++) {
         expect_ok(hcq_buffer_read(ring->has[which][d], 0, ints,
                                   4ull * PART * box->n));
-        for (i = 0; i < PART * box->n; i++)
-            n_wrong += ints[i] !=
-                       first_value(run, i / PART, i) + (int32_t)(box->n - 1);
+        for (i = 0; i < PART * box->n; i++) {
+            uint32_t part = i / PART;
+            int32_t want = first_value(run, (part + box->n - 1) % box->n, i);
+            if (i % PART < SUMMED)
+                want = first_value(run, part, i) + (int32_t)(box->n - 1);
+            n_wrong += ints[i] != want;
+        }
     }
     return n_wrong;
 }
@@ -409,7 +413,7 @@ try_refusals(const struct box *box, struct hcq_graph *graph,
 }
 
 /* Slots with homes take no more queues, signals and waits than fixed memory,
- * and a submission allocates nothing. */
+ * and a submission allocates and locks nothing. */
 static void
 try_homed(const struct box *box, const struct ring *ring, uint32_t flags,
           const struct hcq_graph_info *want)
@@ -417,7 +421,6 @@ try_homed(const struct box *box, const struct ring *ring, uint32_t flags,
     struct ring_slots slots = no_slots();
     struct hcq_graph *graph = new_graph(box, flags);
     struct hcq_graph_info info;
-    uint64_t before;
     uint32_t i;
 
     add_homed(box, graph, &slots);
@@ -429,13 +432,14 @@ try_homed(const struct box *box, const struct ring *ring, uint32_t flags,
     assert_int_equal(info.n_signals, want->n_signals);
     assert_int_equal(info.n_waits, want->n_waits);
     run_ring(box, graph, ring, &slots, true);
-    before = host_alloc_count();
-    for (i = 0; i < 20; i++) {
+    for (i = 0; i < 6; i++) {
+        memset(&counts, 0, sizeof(counts));
         set_slots(box, graph, ring, &slots, i % 2);
         expect_ok(hcq_graph_submit(graph, NULL));
+        assert_int_equal(counts.allocations, 0);
+        assert_int_equal(counts.locks, 0);
+        expect_ok(hcq_graph_wait(graph, LONG_NS));
     }
-    assert_int_equal(host_alloc_count(), before);
-    expect_ok(hcq_graph_wait(graph, LONG_NS));
     if (!flags)
         try_refusals(box, graph, ring, &slots);
     hcq_graph_destroy(graph);
@@ -589,10 +593,236 @@ test_amd(void **state)
 }
 #endif
 
-int
-main(void)
+/* ---- different backends ---- */
+
+#if HAVE_NV_SIM && HAVE_AMD_SIM && HAVE_QCOM_SIM
+#define N_MIXED   4u
+#define MIXED_BIG (2u * 1048576 + 4096 + 4) /* bytes: several chunks */
+
+struct mixed {
+    struct box box;
+    struct hcq_buffer *bufs[2][N_MIXED];
+    uint32_t slots[N_MIXED];
+    struct hcq_graph *graph;
+};
+
+/* Around all devices and back: each adds one to the first ints. */
+static void
+build_mixed(struct mixed *m, uint64_t bytes)
 {
-    const struct CMUnitTest tests[] = {
+    const uint32_t grid[3] = {1, 1, 1};
+    struct hcq_graph *graph = m->graph = new_graph(&m->box, 0);
+    char name[16];
+    uint32_t d;
+
+    for (d = 0; d < N_MIXED; d++) {
+        snprintf(name, sizeof(name), "of %u", d);
+        m->slots[d] = hcq_graph_slot_on(graph, name, bytes, m->box.devs[d]);
+    }
+    for (d = 0; d < N_MIXED; d++) {
+        uint32_t to = next_of(&m->box, d);
+        struct hcq_graph_arg src = hcq_graph_in_slot(m->slots[d], 0, bytes, 0);
+        struct hcq_graph_arg dst = hcq_graph_in_slot(m->slots[to], 0, bytes, 0);
+        struct hcq_graph_arg args[3] = {
+            hcq_graph_in_slot(m->slots[d], 0, 256, HCQ_ACCESS_WRITE),
+            hcq_graph_in_slot(m->slots[d], 0, 256, HCQ_ACCESS_READ),
+            hcq_graph_word(64)};
+        hcq_graph_exec(graph, m->box.add_one[d], args, 3, grid, NULL);
+        hcq_graph_move(graph, m->box.devs[to], &dst, m->box.devs[d], &src,
+                       bytes);
+    }
+    expect_ok(hcq_graph_end(graph));
+}
+
+static void
+run_mixed(struct mixed *m, uint64_t bytes, uint32_t n_runs)
+{
+    int32_t *ints = malloc(bytes), *seen = malloc(bytes);
+    uint32_t run, d, i, n_wrong = 0;
+
+    assert_true(ints && seen);
+    for (run = 0; run < n_runs; run++) {
+        uint32_t which = run % 2;
+        for (i = 0; i < bytes / 4; i++)
+            ints[i] = (int32_t)(run * 10000 + i * 7);
+        expect_ok(hcq_buffer_write(m->bufs[which][0], 0, ints, bytes));
+        for (d = 0; d < N_MIXED; d++)
+            expect_ok(hcq_graph_set_buffer(m->graph, m->slots[d],
+                                           m->bufs[which][d], 0));
+        expect_ok(hcq_graph_submit(m->graph, NULL));
+        if (run % 3 == 0)
+            expect_ok(hcq_graph_submit(m->graph, NULL)); /* twice as many */
+        expect_ok(hcq_graph_wait(m->graph, LONG_NS));
+        expect_ok(hcq_buffer_read(m->bufs[which][0], 0, seen, bytes));
+        for (i = 0; i < bytes / 4; i++)
+            n_wrong +=
+                seen[i] != ints[i] + (i < 64 ? (run % 3 == 0 ? 8 : 4) : 0);
+    }
+    assert_int_equal(n_wrong, 0);
+    free(ints);
+    free(seen);
+}
+
+static void
+test_mixed(void **state)
+{
+    static const char *const names[N_MIXED] = {
+        "CPU", "NV@sim:sm_90", "AMD@sim:gfx1100", "QCOM@sim:a740"};
+    struct mixed m;
+    uint32_t d, k;
+
+    (void)state;
+    open_box(&m.box, names, N_MIXED);
+    for (d = 0; d < N_MIXED; d++) {
+        for (k = 0; k < 2; k++)
+            expect_ok(
+                hcq_buffer_create(m.box.devs[d], MIXED_BIG, 0, &m.bufs[k][d]));
+    }
+    build_mixed(&m, 4096);
+    run_mixed(&m, 4096, 100);
+    hcq_graph_destroy(m.graph);
+    build_mixed(&m, MIXED_BIG);
+    run_mixed(&m, MIXED_BIG, 4);
+    hcq_graph_destroy(m.graph);
+    close_box(&m.box);
+}
+
+/* From the first device to the second, which adds one, and back. */
+static bell_status
+build_pair(struct mixed *m)
+{
+    const uint32_t grid[3] = {1, 1, 1};
+    const struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "pair",
+        .queues = m->box.queues,
+        .n_queues = 2 * m->box.n,
+    };
+    struct hcq_graph_arg here, there, args[3];
+    bell_status status;
+
+    m->graph = NULL;
+    status = hcq_graph_create(&desc, &m->graph);
+    if (status != BELL_OK)
+        return status;
+    here = hcq_graph_in_slot(
+        hcq_graph_slot_on(m->graph, "here", 256, m->box.devs[0]), 0, 256, 0);
+    there = hcq_graph_memory(m->bufs[0][1]->va, 256, 0);
+    args[0] = args[1] = there;
+    args[0].access = HCQ_ACCESS_WRITE;
+    args[1].access = HCQ_ACCESS_READ;
+    args[2] = hcq_graph_word(64);
+    hcq_graph_move(m->graph, m->box.devs[1], &there, m->box.devs[0], &here,
+                   256);
+    hcq_graph_exec(m->graph, m->box.add_one[1], args, 3, grid, NULL);
+    hcq_graph_move(m->graph, m->box.devs[0], &here, m->box.devs[1], &there,
+                   256);
+    status = hcq_graph_end(m->graph);
+    if (status != BELL_OK) {
+        hcq_graph_destroy(m->graph);
+        m->graph = NULL;
+    }
+    return status;
+}
+
+static void
+open_pair(struct mixed *m, const char *second)
+{
+    const char *names[2] = {"CPU", second};
+
+    open_box(&m->box, names, 2);
+    expect_ok(hcq_buffer_create(m->box.devs[0], 256, 0, &m->bufs[0][0]));
+    expect_ok(hcq_buffer_create(m->box.devs[1], 256, 0, &m->bufs[0][1]));
+}
+
+/* The n-th allocation fails, alone or with all behind it: nothing is left. */
+static void
+test_mixed_no_memory(void **state)
+{
+    struct mixed m;
+    int32_t seen = 7;
+    bell_status status;
+    uint64_t n;
+    int once;
+
+    (void)state;
+    open_pair(&m, "NV@sim:sm_90");
+    for (once = 0; once < 2; once++) {
+        for (n = 1;; n++) {
+            assert_true(n < 1000);
+            host_fail_after(n, once);
+            status = build_pair(&m);
+            host_fail_after(0, 0);
+            if (status == BELL_OK)
+                break;
+            assert_int_equal(status, BELL_E_NO_MEMORY);
+            assert_null(m.graph);
+        }
+        assert_true(n > 30);
+        if (once == 0)
+            hcq_graph_destroy(m.graph);
+    }
+    expect_ok(hcq_buffer_write(m.bufs[0][0], 0, &seen, 4));
+    expect_ok(hcq_graph_set_buffer(m.graph, 0, m.bufs[0][0], 0));
+    expect_ok(hcq_graph_submit(m.graph, NULL));
+    expect_ok(hcq_graph_wait(m.graph, LONG_NS));
+    expect_ok(hcq_buffer_read(m.bufs[0][0], 0, &seen, 4));
+    assert_int_equal(seen, 8);
+    hcq_graph_destroy(m.graph);
+    close_box(&m.box);
+}
+
+/* A device is lost in between: the graph says which, and the other goes on. */
+static void
+test_mixed_lost(void **state)
+{
+    struct hcq_fault fault = {.kind = HCQ_FAULT_STREAM, .text = "lost by hand"};
+    struct hcq_signal *gate;
+    struct hcq_cs *cs;
+    struct mixed m;
+
+    (void)state;
+    open_pair(&m, "NV@sim:sm_90");
+    expect_ok(build_pair(&m));
+    expect_ok(hcq_graph_set_buffer(m.graph, 0, m.bufs[0][0], 0));
+    expect_ok(hcq_signal_create(m.box.devs[1], 0, &gate));
+    expect_ok(hcq_queue_begin(m.box.queues[2], &cs));
+    hcq_cs_wait(cs, gate, 1);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_graph_submit(m.graph, NULL));
+    expect_fails(hcq_graph_wait(m.graph, HOLD_NS), BELL_E_TIMEOUT,
+                 "graph 'pair', after ");
+    hcq_device_set_lost(m.box.devs[1], &fault);
+    expect_fails(hcq_graph_wait(m.graph, LONG_NS), BELL_E_DEVICE_LOST,
+                 "lost by hand");
+    expect_ok(hcq_queue_wait(m.box.queues[0], LONG_NS));
+    expect_ok(hcq_device_status(m.box.devs[0]));
+    hcq_signal_set(gate, 1);
+    hcq_graph_destroy(m.graph);
+    close_box(&m.box);
+}
+
+/* This kernel driver lets a card see none of the host's memory. */
+static void
+test_mixed_refused(void **state)
+{
+    struct mixed m;
+
+    (void)state;
+    open_pair(&m, "QCOM@sim:a740-msm");
+    expect_fails(build_pair(&m), BELL_E_UNSUPPORTED,
+                 "graph 'pair': a copy from CPU:0 to QCOM:0@sim:a740-msm "
+                 "through host memory: QCOM:0@sim:a740-msm has nothing in "
+                 "common with the other devices: ");
+    close_box(&m.box);
+}
+#endif
+
+/* The suite's kernels are for one chip of a kind in a process. */
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest peers[] = {
         cmocka_unit_test(test_cpu),
 #if HAVE_NV_SIM
         cmocka_unit_test(test_nv),
@@ -601,6 +831,18 @@ main(void)
         cmocka_unit_test(test_amd),
 #endif
     };
+#if HAVE_NV_SIM && HAVE_AMD_SIM && HAVE_QCOM_SIM
+    const struct CMUnitTest mixed[] = {
+        cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_mixed_no_memory),
+        cmocka_unit_test(test_mixed_lost),
+        cmocka_unit_test(test_mixed_refused),
+    };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (argc > 1 && strcmp(argv[1], "mixed") == 0)
+        return cmocka_run_group_tests(mixed, NULL, NULL);
+#endif
+    (void)argc;
+    (void)argv;
+    return cmocka_run_group_tests(peers, NULL, NULL);
 }
