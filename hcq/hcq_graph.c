@@ -439,6 +439,61 @@ hcq_graph_fill(struct hcq_graph *graph, struct hcq_device *dev,
         command->pattern = pattern;
 }
 
+/* Adds a step of the host's. */
+static void
+add_step(struct hcq_graph *graph, enum graph_kind kind, struct hcq_queue *queue,
+         const struct hcq_signal *sig, const struct hcq_graph_arg *value,
+         const struct hcq_graph_arg *memory, uint32_t n_memory)
+{
+    const struct hcq_graph_arg *list[HCQ_ARGS_MAX];
+    struct graph_command *command;
+    uint32_t q, i;
+
+    if (!graph_takes_commands(graph))
+        return;
+    if (!queue)
+        queue = graph->queues[0];
+    for (q = 0; q < graph->n_queues && graph->queues[q] != queue; q++)
+        continue;
+    if (q == graph->n_queues || !sig || !value || n_memory >= HCQ_ARGS_MAX ||
+        (n_memory && !memory) || value->access != HCQ_ACCESS_NONE) {
+        hcq_graph_fail(
+            graph,
+            bell_fail(BELL_BAD_VALUE, "graph '%s': command %zu: %s",
+                      graph->name, graph->n_commands,
+                      q == graph->n_queues ? "the queue is not the graph's"
+                      : !sig               ? "the signal is NULL"
+                      : n_memory >= HCQ_ARGS_MAX
+                          ? "more arguments than a command takes"
+                          : "the value is not a word, or the memory is NULL"));
+        return;
+    }
+    list[0] = value;
+    for (i = 0; i < n_memory; i++)
+        list[1 + i] = &memory[i];
+    command = add_command(graph, kind, queue->dev, list, 1 + n_memory);
+    if (!command)
+        return;
+    command->sig = sig;
+    command->on_queue = q;
+}
+
+void
+hcq_graph_await(struct hcq_graph *graph, struct hcq_queue *queue,
+                const struct hcq_signal *sig, const struct hcq_graph_arg *value,
+                const struct hcq_graph_arg *memory, uint32_t n_memory)
+{
+    add_step(graph, GRAPH_AWAIT, queue, sig, value, memory, n_memory);
+}
+
+void
+hcq_graph_tell(struct hcq_graph *graph, struct hcq_queue *queue,
+               const struct hcq_signal *sig, const struct hcq_graph_arg *value,
+               const struct hcq_graph_arg *memory, uint32_t n_memory)
+{
+    add_step(graph, GRAPH_TELL, queue, sig, value, memory, n_memory);
+}
+
 /* A size that is the slot's word + addend stays within what the arguments of
  * the command say; false: no word makes it so. */
 static bool

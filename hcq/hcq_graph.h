@@ -156,6 +156,23 @@ void hcq_graph_move(struct hcq_graph *graph, struct hcq_device *dst_dev,
 void hcq_graph_fill(struct hcq_graph *graph, struct hcq_device *dev,
                     const struct hcq_graph_arg *dst, uint32_t pattern,
                     uint64_t size_bytes);
+/* The queue (NULL: the first) goes on when the host, or whoever else, has set
+ * the signal to the value or more: a word, fixed or of a slot, that differs in
+ * each submission. `memory` is what the host writes meanwhile, with
+ * HCQ_ACCESS_WRITE: commands that use it come before or behind as they were
+ * added. The queue's device sees the signal, which outlives the graph. What
+ * waits for it waits until the host has set it, also when a device is lost. */
+void hcq_graph_await(struct hcq_graph *graph, struct hcq_queue *queue,
+                     const struct hcq_signal *sig,
+                     const struct hcq_graph_arg *value,
+                     const struct hcq_graph_arg *memory, uint32_t n_memory);
+/* Sets the signal for the host (hcq_signal_wait), or whoever else, when what
+ * was added before and wrote `memory` (HCQ_ACCESS_READ) is done. Commands
+ * behind it do not wait for the host: hcq_graph_await says when it has read. */
+void hcq_graph_tell(struct hcq_graph *graph, struct hcq_queue *queue,
+                    const struct hcq_signal *sig,
+                    const struct hcq_graph_arg *value,
+                    const struct hcq_graph_arg *memory, uint32_t n_memory);
 /* A field of what was added last (enum hcq_field: GRID, LOCAL, SIZE, VALUE)
  * becomes the word of the slot + addend. Sizes stay within what the arguments
  * say. */

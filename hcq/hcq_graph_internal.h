@@ -11,7 +11,9 @@
 enum graph_kind {
     GRAPH_EXEC,
     GRAPH_COPY,
-    GRAPH_FILL
+    GRAPH_FILL,
+    GRAPH_AWAIT, /* the host: a signal's value */
+    GRAPH_TELL
 };
 
 struct graph_patch {
@@ -28,7 +30,11 @@ struct graph_command {
     const struct hcq_program *prog;
     uint32_t grid[3], local[3];
     bool has_local;
-    uint32_t first_arg, n_args; /* of a copy: dst, src; of a fill: dst */
+    /* Of a copy: dst, src; of a fill: dst; of a step of the host's: value,
+     * memory. */
+    uint32_t first_arg, n_args;
+    const struct hcq_signal *sig; /* of a step of the host's */
+    uint32_t on_queue;            /* and where */
     uint64_t size_bytes;
     uint32_t pattern;
     uint32_t first_patch, n_patches;

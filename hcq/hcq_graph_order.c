@@ -574,7 +574,8 @@ find_rivals(struct order *o, struct choice *choices)
         const struct graph_command *command = &graph->commands[i];
         struct choice *choice = &choices[i];
         choice->route = choice->rival = NO_ROUTE;
-        if (command->kind == GRAPH_EXEC || command->size_bytes < MIN_COPY_BYTES)
+        if ((command->kind != GRAPH_COPY && command->kind != GRAPH_FILL) ||
+            command->size_bytes < MIN_COPY_BYTES)
             continue;
         choice->route = route_of(o, command);
         for (q = 0; q < graph->n_queues; q++) {
@@ -633,6 +634,11 @@ choose_queues(struct order *o)
             graph->commands[i].queue = c->route;
     }
     pair_rivals(graph, choices);
+    for (i = 0; i < n; i++) {
+        struct graph_command *command = &graph->commands[i];
+        if (command->sig)
+            command->queue = command->on_queue;
+    }
     host_free(choices);
     return true;
 }

@@ -87,6 +87,21 @@ emit_transfer(const struct hcq_graph *graph, struct graph_copy *copy,
     patch_arg(graph, copy, command->queue, HCQ_FIELD_SRC, &args[1]);
 }
 
+static void
+emit_step(const struct hcq_graph *graph, struct graph_copy *copy,
+          const struct graph_command *command)
+{
+    const struct hcq_graph_arg *value = &graph->args[command->first_arg];
+    struct hcq_cs *cs = hcq_stream_cs(copy->streams[command->queue]);
+
+    assert(command->sig && command->n_args > 0);
+    if (command->kind == GRAPH_AWAIT)
+        hcq_cs_wait(cs, command->sig, value->value);
+    else
+        hcq_cs_signal(cs, command->sig, value->value);
+    patch_arg(graph, copy, command->queue, HCQ_FIELD_VALUE, value);
+}
+
 /* The signal of queue `of`, as queue `queue` sees it. */
 static const struct hcq_signal *
 signal_for(const struct hcq_graph *graph, const struct graph_copy *copy,
@@ -127,6 +142,8 @@ emit_command(const struct hcq_graph *graph, struct graph_copy *copy, size_t at)
                command->n_waits);
     if (command->kind == GRAPH_EXEC)
         emit_exec(graph, copy, command);
+    else if (command->sig)
+        emit_step(graph, copy, command);
     else
         emit_transfer(graph, copy, command);
     for (i = 0; i < command->n_patches; i++) {

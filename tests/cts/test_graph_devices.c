@@ -537,6 +537,117 @@ try_gather(const struct box *box)
         hcq_buffer_destroy(all[d]);
 }
 
+/* ---- steps of the host's ---- */
+
+/* What one device hands to the host, which changes it and hands it back. */
+struct exchange {
+    struct hcq_graph *graph;
+    struct hcq_buffer *x, *y, *z, *out, *in;
+    struct hcq_signal *told, *beside, *came;
+    uint32_t step; /* slot: the number of the submission */
+};
+
+static void
+build_exchange(const struct box *box, struct exchange *e)
+{
+    const uint32_t grid[3] = {1, 1, 1};
+    const uint64_t bytes = 4 * SUMMED;
+    struct hcq_graph *graph = e->graph = new_graph(box, 0);
+    struct hcq_graph_arg x = hcq_graph_memory(e->x->va, bytes, 3);
+    struct hcq_graph_arg y = hcq_graph_memory(e->y->va, bytes, 3);
+    struct hcq_graph_arg z = hcq_graph_memory(e->z->va, bytes, 3);
+    struct hcq_graph_arg out =
+        hcq_graph_memory(e->out->va, bytes, HCQ_ACCESS_READ);
+    struct hcq_graph_arg in =
+        hcq_graph_memory(e->in->va, bytes, HCQ_ACCESS_WRITE);
+    struct hcq_graph_arg n = hcq_graph_word(SUMMED), step;
+    struct hcq_graph_arg add_x[] = {x, x, n}, add_y[] = {y, y, n};
+    struct hcq_graph_arg add_z[] = {z, z, n};
+
+    e->step = hcq_graph_slot(graph, "step", 0);
+    step = (struct hcq_graph_arg){HCQ_ACCESS_NONE, e->step, 0, 0};
+    hcq_graph_exec(graph, box->add_one[0], add_x, 3, grid, NULL);
+    hcq_graph_copy(graph, NULL, &out, &x, bytes);
+    hcq_graph_tell(graph, NULL, e->told, &step, &out, 1);
+    hcq_graph_await(graph, box->queues[1], e->came, &step, &in, 1);
+    hcq_graph_exec(graph, box->add_one[0], add_z, 3, grid, NULL);
+    hcq_graph_tell(graph, NULL, e->beside, &step, &z, 1);
+    hcq_graph_copy(graph, NULL, &y, &in, bytes);
+    hcq_graph_exec(graph, box->add_one[0], add_y, 3, grid, NULL);
+    expect_ok(hcq_graph_end(graph));
+}
+
+/* The host's part of a submission: what does not need it is done before. */
+static void
+exchange_one(const struct exchange *e, uint32_t step)
+{
+    int32_t ints[SUMMED];
+    uint32_t i;
+
+    expect_ok(hcq_signal_wait(e->told, step, LONG_NS));
+    expect_ok(hcq_signal_wait(e->beside, step, LONG_NS));
+    expect_ok(hcq_buffer_read(e->out, 0, ints, sizeof(ints)));
+    for (i = 0; i < SUMMED; i++) {
+        assert_int_equal(ints[i], (int32_t)(i + step));
+        ints[i] *= 2;
+    }
+    expect_ok(hcq_buffer_write(e->in, 0, ints, sizeof(ints)));
+    assert_true(hcq_graph_busy(e->graph));
+    hcq_signal_set(e->came, step);
+}
+
+static void
+try_exchange(const struct box *box)
+{
+    struct hcq_device *dev = box->devs[0];
+    int32_t ints[SUMMED];
+    struct exchange e;
+    uint32_t i, step;
+
+    expect_ok(hcq_buffer_create(dev, sizeof(ints), 0, &e.x));
+    expect_ok(hcq_buffer_create(dev, sizeof(ints), 0, &e.y));
+    expect_ok(hcq_buffer_create(dev, sizeof(ints), 0, &e.z));
+    expect_ok(
+        hcq_buffer_create(dev, sizeof(ints), HCQ_MEM_HOST_VISIBLE, &e.out));
+    expect_ok(
+        hcq_buffer_create(dev, sizeof(ints), HCQ_MEM_HOST_VISIBLE, &e.in));
+    expect_ok(hcq_signal_create(dev, 0, &e.told));
+    expect_ok(hcq_signal_create(dev, 0, &e.beside));
+    expect_ok(hcq_signal_create(dev, 0, &e.came));
+    for (i = 0; i < SUMMED; i++)
+        ints[i] = (int32_t)i;
+    expect_ok(hcq_buffer_write(e.x, 0, ints, sizeof(ints)));
+    build_exchange(box, &e);
+    for (step = 1; step < 20; step++) {
+        expect_ok(hcq_graph_set(e.graph, e.step, step));
+        expect_ok(hcq_graph_submit(e.graph, NULL));
+        if (step % 2 == 0) { /* two of them are under way */
+            exchange_one(&e, step - 1);
+            exchange_one(&e, step);
+        }
+        if (step == 19)
+            exchange_one(&e, step);
+    }
+    expect_ok(hcq_graph_wait(e.graph, LONG_NS));
+    expect_ok(hcq_buffer_read(e.y, 0, ints, sizeof(ints)));
+    for (i = 0; i < SUMMED; i++)
+        assert_int_equal(ints[i], 2 * (i + 19) + 1);
+    hcq_graph_destroy(e.graph);
+
+    e.graph = new_graph(box, 0);
+    hcq_graph_tell(e.graph, box->queues[0], NULL, NULL, NULL, 0);
+    expect_fails(hcq_graph_end(e.graph), BELL_E_INVALID, "the signal is NULL");
+    hcq_graph_destroy(e.graph);
+    hcq_signal_destroy(e.told);
+    hcq_signal_destroy(e.beside);
+    hcq_signal_destroy(e.came);
+    hcq_buffer_destroy(e.x);
+    hcq_buffer_destroy(e.y);
+    hcq_buffer_destroy(e.z);
+    hcq_buffer_destroy(e.out);
+    hcq_buffer_destroy(e.in);
+}
+
 static void
 try_box(const char *const *names, uint32_t n)
 {
@@ -553,6 +664,7 @@ try_box(const char *const *names, uint32_t n)
     try_plain(&box, &ring, HCQ_GRAPH_TRUSTED, true);
     try_plain(&box, &ring, HCQ_GRAPH_TRUSTED, false);
     try_gather(&box);
+    try_exchange(&box);
     free_ring(&box, &ring);
     close_box(&box);
 }
@@ -684,6 +796,7 @@ test_mixed(void **state)
     build_mixed(&m, MIXED_BIG);
     run_mixed(&m, MIXED_BIG, 4);
     hcq_graph_destroy(m.graph);
+    try_exchange(&m.box);
     close_box(&m.box);
 }
 
