@@ -2,6 +2,7 @@
 #include "hcq/hcq_shared.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <sys/mman.h>
 
 #include "base/alloc.h"
@@ -12,8 +13,7 @@
 /* The largest page of a machine that we know. */
 #define ALIGN_BYTES 65536u
 
-/* Of this process alone: after a fork the devices go on with our pages. */
-static bool
+static BELL_MUST_CHECK bell_status
 map_pages(struct hcq_shared *shared, uint64_t size_bytes)
 {
     shared->size_bytes = align_up(size_bytes, ALIGN_BYTES);
@@ -22,12 +22,17 @@ map_pages(struct hcq_shared *shared, uint64_t size_bytes)
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (shared->map == MAP_FAILED) {
         shared->map = NULL;
-        return false;
+        return bell_fail_errno(BELL_E_NO_MEMORY, errno,
+                               "out of memory for %llu bytes of the host that "
+                               "several devices see: %s",
+                               (unsigned long long)size_bytes, strerror(errno));
     }
-    madvise(shared->map, (size_t)shared->map_bytes, MADV_DONTFORK);
     shared->host =
         (uint8_t *)(uintptr_t)align_up((uintptr_t)shared->map, ALIGN_BYTES);
-    return true;
+    /* After a fork the devices go on with this process's pages, which must not
+     * be copied when it writes. */
+    (void)!madvise(shared->map, (size_t)shared->map_bytes, MADV_DONTFORK);
+    return BELL_OK;
 }
 
 bell_status
@@ -37,16 +42,17 @@ hcq_shared_create(struct hcq_device *const *devs, uint32_t n_devs,
     struct hcq_shared *shared =
         host_calloc(1, sizeof(*shared) + n_devs * sizeof(shared->bufs[0]));
     struct bell_error_hold hold;
-    bell_status status = BELL_OK;
+    bell_status status;
     uint32_t i;
 
     assert(n_devs > 0 && size_bytes > 0);
-    if (!shared || !map_pages(shared, size_bytes)) {
-        host_free(shared);
+    if (!shared)
         return bell_fail(BELL_E_NO_MEMORY,
-                         "out of memory for %llu bytes of the host that %u "
-                         "devices see",
-                         (unsigned long long)size_bytes, n_devs);
+                         "out of memory for what %u devices see", n_devs);
+    status = map_pages(shared, size_bytes);
+    if (status != BELL_OK) {
+        host_free(shared);
+        return status;
     }
     shared->n_devs = n_devs;
     for (i = 0; i < n_devs && status == BELL_OK; i++) {
