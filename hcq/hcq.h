@@ -404,6 +404,10 @@ struct hcq_queue_desc {
     uint32_t ring_size_bytes;   /* a power of two; 0: the device's default */
     uint64_t submit_timeout_ns; /* for room in the ring; 0:
                                  * HCQ_WAIT_WHILE_MOVING */
+    /* Of a copy queue: the copy engines that it should be on one of, as
+     * hcq_device_link has them; 0: any. Where none of them has a queue left, or
+     * nobody can choose, it is on another. */
+    uint32_t engines;
 };
 
 /* Commands of one queue take effect in order: each sees what those before it
