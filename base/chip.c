@@ -104,12 +104,12 @@ static const struct chip_arch archs[] = {
      .shared_bytes = 100 * KIB, .group_shared_bytes = 99 * KIB},
     {.name = "gfx906", GCN_UNIT, .amd = {AMD_CHIP("gfx906", 0x2f, 64, 4, 1, 2,
      8, 90400, 40200, 70400, 0x66af, 4096)}},
-    {.name = "gfx908", GCN_UNIT, .amd = {AMD_CHIP("gfx906", 0x30, 120, 8, 1, 2,
+    {.name = "gfx908", GCN_UNIT, .amd = {AMD_CHIP("gfx906", 0x30, 120, 8, 1, 8,
      8, 90401, 40202, 70401, 0x738c, 8192), .n_acc_regs = 4 * 256 * 64}},
     {.name = "gfx90a", CDNA_UNIT, .n_units = 8, .amd = {AMD_CHIP("gfx90a",
-     0x3f, 104, 8, 1, 2, 8, 90402, 40400, 70404, 0x740f, 8192)}},
+     0x3f, 104, 8, 1, 5, 8, 90402, 40400, 70404, 0x740f, 8192)}},
     {.name = "gfx942", CDNA_UNIT, .n_units = 16, .amd = {AMD_CHIP("gfx942",
-     0x4c, 304, 32, 1, 4, 8, 90403, 40402, 70900, 0x74a1, 4096)}},
+     0x4c, 304, 32, 1, 16, 8, 90403, 40402, 70900, 0x74a1, 4096)}},
     {.name = "gfx1010", RDNA1_UNIT, .amd = {AMD_CHIP("gfx1010", 0x33, 40, 4, 2,
      2, 8, 100110, 50000, 20300, 0x731f, 4096), .lacks_dot = true}},
     {.name = "gfx1011", RDNA1_UNIT, .amd = {AMD_CHIP("gfx1010", 0x34, 40, 4, 2,
@@ -290,6 +290,35 @@ static const struct chip products[] = {
      {48.7, 0.76, 194.6, 0, 0, 0, 389.2, 97.3, 0, 0}},
 };
 /* clang-format on */
+
+/* src: links and their rates: NVIDIA's white papers on A100 (NVLink 3: 12 links
+ * of 25 GB/s in each direction) and H100 (NVLink 4: 18 of 25), 2020 and 2022;
+ * data sheets of H200 and B200 (900 and 1800 GB/s of 18 links, both directions
+ * together). Without links: docs/hardware/nvidia-kernel.md, "Peers"; GeForce
+ * cards are no peers under NVIDIA's driver (lead). */
+static const struct chip_link links[] = {
+    {"a100", "nvlink", 12, 25},   {"sm_80", "nvlink", 12, 25},
+    {"h100", "nvlink", 18, 25},   {"h200", "nvlink", 18, 25},
+    {"sm_90", "nvlink", 18, 25},  {"b200", "nvlink", 18, 50},
+    {"sm_100", "nvlink", 18, 50}, {"l40s", "pcie", 0, 0},
+    {"sm_86", "pcie", 0, 0},      {"sm_89", "pcie", 0, 0},
+    {"sm_120", "bar1", 0, 0},     {"rtx3060", "none", 0, 0},
+    {"rtx3090", "none", 0, 0},    {"rtx4060", "none", 0, 0},
+    {"rtx4090", "none", 0, 0},    {"rtx5090", "none", 0, 0},
+};
+
+const struct chip_link *
+chip_link_find(const char *name)
+{
+    const struct chip *chip = chip_find(name);
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(links); i++) {
+        if (strcmp(links[i].name, name) == 0)
+            return &links[i];
+    }
+    return chip ? chip_link_find(chip->arch) : NULL;
+}
 
 const struct chip_arch *
 chip_arch_find(const char *name)

@@ -185,6 +185,61 @@ BELL_MUST_CHECK bell_status hcq_device_recover(struct hcq_device *dev);
  * (time_now_ns()). Timestamps of all devices so become comparable. */
 uint64_t hcq_timestamp_to_ns(struct hcq_device *dev, uint64_t ticks);
 
+/* ---- links between devices --------------------------------------------- */
+
+/* How a device reaches another device's memory. Those after HCQ_LINK_HOST
+ * reach it directly: hcq_buffer_create_peer works. */
+enum hcq_link_kind {
+    HCQ_LINK_NONE,   /* not at all: one of them runs nothing */
+    HCQ_LINK_HOST,   /* copies through host memory that both can use */
+    HCQ_LINK_SELF,   /* the same memory: two openings of one device */
+    HCQ_LINK_PCIE,   /* PCI Express */
+    HCQ_LINK_BAR1,   /* PCI Express, through the window that the CPU uses */
+    HCQ_LINK_NVLINK, /* NVIDIA's links, through a switch or not */
+    HCQ_LINK_XGMI,   /* AMD's links */
+    HCQ_LINK_KIND_COUNT
+};
+
+/* One device's view of another's memory. Plain data. */
+struct hcq_device_link {
+    uint32_t struct_size; /* set by the caller */
+    enum hcq_link_kind kind;
+    uint32_t hops;        /* links on the way; a switch makes none. 0: SELF */
+    uint32_t engines;     /* copy engines that suit the link best, bit by
+                           * number; 0: any */
+    uint64_t bytes_per_s; /* at most, in one direction; 0: not known */
+    bool reads, writes;   /* kernels and copies of `dev` may do that there */
+    bool atomics;         /* kernels may update words there atomically */
+    char reason[160];     /* why not directly, or where the facts are from */
+};
+
+/* Fills out_link, whose struct_size is set; fields beyond it stay: how `dev`
+ * reaches the memory of `other`. The other direction may differ. Asks the
+ * kernel's driver where it knows; maps nothing, moves nothing. Any two devices
+ * of this process, also of different backends. BELL_E_INVALID: an argument is
+ * NULL, or a device was opened before a fork. */
+BELL_MUST_CHECK bell_status
+hcq_device_get_link(struct hcq_device *dev, struct hcq_device *other,
+                    struct hcq_device_link *out_link);
+
+/* Bytes of another device's memory that a device has read and written. Plain
+ * data. */
+struct hcq_link_bytes {
+    uint32_t struct_size;             /* set by the caller */
+    uint64_t copy_read, copy_written; /* by copy engines */
+    uint64_t kernel_read, kernel_written;
+};
+
+/* What simulated GPUs have counted since their machine was made: how much of
+ * `other`'s memory `dev` has moved. Signals do not count. BELL_E_UNSUPPORTED:
+ * nobody counts, as with hardware. */
+BELL_MUST_CHECK bell_status
+hcq_device_link_bytes(struct hcq_device *dev, struct hcq_device *other,
+                      struct hcq_link_bytes *out_bytes);
+
+/* "none", "host", "self", "pcie", "bar1", "nvlink", "xgmi". Static. */
+const char *hcq_link_kind_name(enum hcq_link_kind kind);
+
 /* ---- buffers ---------------------------------------------------------- */
 
 enum hcq_mem_flag {
@@ -349,6 +404,10 @@ struct hcq_queue_desc {
     uint32_t ring_size_bytes;   /* a power of two; 0: the device's default */
     uint64_t submit_timeout_ns; /* for room in the ring; 0:
                                  * HCQ_WAIT_WHILE_MOVING */
+    /* Of a copy queue: the copy engines that it should be on one of, as
+     * hcq_device_link has them; 0: any. Where none of them has a queue left, or
+     * nobody can choose, it is on another. */
+    uint32_t engines;
 };
 
 /* Commands of one queue take effect in order: each sees what those before it

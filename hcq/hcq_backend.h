@@ -130,6 +130,7 @@ enum hcq_words {
 struct hcq_queue {
     struct hcq_device *dev;
     enum hcq_queue_kind kind;
+    uint32_t engines; /* as it was asked for; 0: any */
     char name[HCQ_NAME_MAX];
     struct hcq_link link; /* dev->queues */
     struct hcq_link streams;
@@ -276,6 +277,13 @@ struct hcq_device_ops {
     bell_status (*mem_peer)(struct hcq_device *dev, const struct hcq_buffer *of,
                             struct hcq_backing *out);
     void (*mem_unpeer)(struct hcq_device *dev, const struct hcq_backing *mem);
+    /* How `dev` reaches the memory of another device that has the same
+     * operations; what it does not know stays 0. NULL: through host memory. */
+    bell_status (*get_link)(struct hcq_device *dev, struct hcq_device *other,
+                            struct hcq_device_link *link);
+    /* hcq_device_link_bytes, of the same pairs. NULL: nobody counts. */
+    bell_status (*link_bytes)(struct hcq_device *dev, struct hcq_device *other,
+                              struct hcq_link_bytes *out_bytes);
     /* size_bytes is not 0. */
     bell_status (*mem_write)(struct hcq_device *dev, uint64_t va,
                              const void *data, uint64_t size_bytes);
@@ -518,9 +526,13 @@ void hcq_memory_fini(struct hcq_device *dev);
  * whatever addresses they have. */
 struct hcq_home {
     uint64_t va, size_bytes;
-    const struct hcq_device *dev; /* NULL: host memory */
-    uint64_t at;                  /* there */
+    const struct hcq_device *dev;   /* NULL: host memory */
+    uint64_t at;                    /* there */
+    const struct hcq_device *owner; /* of the buffer that it is a peer of, or of
+                                     * itself */
 };
+/* A live buffer's. No lock. */
+void hcq_buffer_home(const struct hcq_buffer *buf, struct hcq_home *out_home);
 /* Fills in those of the device's buffers, `cap` at most; returns how many there
  * are. */
 size_t hcq_memory_homes(struct hcq_device *dev, struct hcq_home *homes,

@@ -15,6 +15,9 @@
 #define RING_DEFAULT_BYTES (1u << 20)
 #define RING_MIN_BYTES     4096u
 
+/* Of a queue's descriptor, before it grew. */
+#define DESC_LEAST_BYTES offsetof(struct hcq_queue_desc, engines)
+
 #define MOST_EXPECTED_NS (UINT64_MAX / 16) /* 37 years */
 
 static const char *const kind_names[HCQ_QUEUE_KIND_COUNT] = {
@@ -513,6 +516,7 @@ hcq_queue_init(struct hcq_queue *queue, struct hcq_device *dev,
 
     queue->dev = dev;
     queue->kind = desc->kind;
+    queue->engines = desc->kind == HCQ_QUEUE_COPY ? desc->engines : 0;
     queue->submit_timeout_ns = desc->submit_timeout_ns ? desc->submit_timeout_ns
                                                        : HCQ_WAIT_WHILE_MOVING;
     hcq_link_init(&queue->link);
@@ -558,6 +562,7 @@ bell_status
 hcq_queue_create_with(struct hcq_device *dev, const struct hcq_queue_desc *desc,
                       struct hcq_queue **out_queue)
 {
+    struct hcq_queue_desc whole = {0};
     struct bell_error_hold hold;
     struct hcq_queue *queue;
 
@@ -567,13 +572,22 @@ hcq_queue_create_with(struct hcq_device *dev, const struct hcq_queue_desc *desc,
                          !dev    ? "the device"
                          : !desc ? "the descriptor"
                                  : "the result");
-    if (desc->struct_size < sizeof(*desc))
+    if (desc->struct_size < DESC_LEAST_BYTES)
         return bell_fail(BELL_BAD_VALUE,
                          "%s: queue descriptor of %u bytes, %zu are known",
                          dev->info.name, desc->struct_size, sizeof(*desc));
+    memcpy(&whole, desc,
+           desc->struct_size < sizeof(whole) ? desc->struct_size
+                                             : sizeof(whole));
+    desc = &whole;
     if ((unsigned)desc->kind >= HCQ_QUEUE_KIND_COUNT)
         return bell_fail(BELL_BAD_VALUE, "%s: queue kind %u", dev->info.name,
                          (unsigned)desc->kind);
+    if (desc->engines && desc->kind != HCQ_QUEUE_COPY)
+        return bell_fail(BELL_BAD_VALUE,
+                         "%s: copy engines 0x%x for a queue that is not a "
+                         "copy queue",
+                         dev->info.name, desc->engines);
     BELL_TRY(hcq_device_status(dev)); /* and of our process */
     BELL_TRY(dev->ops->queue_create(dev, desc, &queue));
     assert(queue->dev == dev && queue->kind == desc->kind);

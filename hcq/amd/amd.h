@@ -122,6 +122,7 @@ struct amd_channel {
     enum amd_ring_kind kind;
     bool has_queue; /* of the kernel: */
     uint32_t queue_id;
+    uint32_t engines;    /* of SDMA, as bits, to be on one of; 0: any */
     uint32_t ring_bytes; /* a power of two */
     uint64_t put;        /* in units, never wraps */
     uint32_t *ring;
@@ -140,6 +141,10 @@ BELL_MUST_CHECK bell_status amd_channel_init(struct amd_device *dev,
                                              enum amd_ring_kind kind,
                                              uint32_t ring_bytes,
                                              struct amd_channel *out_channel);
+/* The same on one of those engines of SDMA, if one has a queue left. */
+BELL_MUST_CHECK bell_status amd_channel_init_on(
+    struct amd_device *dev, enum amd_ring_kind kind, uint32_t ring_bytes,
+    uint32_t engines, struct amd_channel *out_channel);
 /* Destroys the kernel's queue, whatever it does, and creates it anew over the
  * same memory; pointers start from zero. */
 BELL_MUST_CHECK bell_status amd_channel_rebuild(struct amd_channel *channel);
@@ -220,7 +225,6 @@ struct amd_device {
     struct amd_scratch scratch;       /* sizes; base.lock */
     struct amd_program move;          /* made with the first compute queue */
     struct hcq_signal_pages *signals; /* owned */
-    volatile uint32_t *hdp_flush;     /* NULL: there is none */
     struct amd_control *control;      /* owned: amd_kfd.h */
 };
 

@@ -201,6 +201,68 @@ count_queue_in(struct amd_device *dev)
 }
 
 static bell_status
+call_create(struct amd_process *process, struct kfd_create_queue *args)
+{
+    return amd_call(
+        process, process->minor >= 17 ? KFD_CREATE_QUEUE : KFD_CREATE_QUEUE_OLD,
+        args);
+}
+
+/* Bit number `n` of those that are set, counted from the lowest and round. */
+static uint32_t
+pick_bit(uint32_t bits, uint32_t n)
+{
+    uint32_t i = 0;
+
+    assert(bits);
+    for (n %= (uint32_t)__builtin_popcount(bits); n; n--)
+        bits &= bits - 1;
+    while (!(bits >> i & 1))
+        i++;
+    return i;
+}
+
+/* On one of the channel's engines, in turns; on any where all their queues are
+ * taken. src: docs/hardware/amd-kernel.md, "Queues" */
+static bell_status
+create_on_engine(const struct amd_channel *channel,
+                 struct kfd_create_queue *args)
+{
+    struct amd_device *dev = channel->dev;
+    struct amd_process *process = dev->process;
+    uint32_t turn = atomic_fetch_add(&process->cards[dev->card].n_chosen, 1);
+    uint32_t n_ordinary = dev->topology.n_sdma, i;
+    uint32_t n_engines = (uint32_t)__builtin_popcount(channel->engines);
+    struct bell_error_hold hold;
+    bell_status status = BELL_E_KERNEL;
+
+    assert(channel->engines && channel->kind == AMD_RING_SDMA);
+    bell_error_hold(&hold);
+    if (process->minor >= 17) {
+        args->type = KFD_QUEUE_SDMA_ENGINE;
+        for (i = 0; i < n_engines && status != BELL_OK; i++) {
+            args->sdma_engine = pick_bit(channel->engines, turn + i);
+            status = call_create(process, args);
+        }
+    } else if (n_ordinary < 32 && dev->topology.n_sdma_xgmi &&
+               channel->engines >> n_ordinary << n_ordinary ==
+                   channel->engines) {
+        args->type = KFD_QUEUE_SDMA_XGMI;
+        status = call_create(process, args);
+    }
+    if (status != BELL_OK) {
+        LOG(LOG_IOCTL, "no queue on copy engines 0x%x: another has it",
+            channel->engines);
+        args->type = KFD_QUEUE_SDMA;
+        args->sdma_engine = 0;
+        bell_error_release(&hold);
+        return call_create(process, args);
+    }
+    bell_error_release(&hold);
+    return BELL_OK;
+}
+
+static bell_status
 create_queue(struct amd_channel *channel)
 {
     static const uint32_t types[] = {
@@ -231,10 +293,8 @@ create_queue(struct amd_channel *channel)
         args.control_stack_bytes = sizes.control_stack_bytes;
     }
     BELL_TRY(count_queue_in(dev));
-    if (amd_call(dev->process,
-                 dev->process->minor >= 17 ? KFD_CREATE_QUEUE
-                                           : KFD_CREATE_QUEUE_OLD,
-                 &args) != BELL_OK) {
+    if ((channel->engines ? create_on_engine(channel, &args)
+                          : call_create(dev->process, &args)) != BELL_OK) {
         struct bell_error error = *bell_error_last();
 
         amd_queue_count_out(dev->process, dev->card);
@@ -282,17 +342,20 @@ alloc_queue_memory(struct amd_channel *channel)
 
 static bell_status
 init_channel(struct amd_device *dev, enum amd_ring_kind kind,
-             uint32_t ring_bytes, struct amd_channel *out_channel)
+             uint32_t ring_bytes, uint32_t engines,
+             struct amd_channel *out_channel)
 {
     struct amd_channel channel = {
         .dev = dev,
         .kind = kind,
         .scratch = &dev->scratch,
+        .engines = engines,
         .ring_bytes = ring_bytes,
     };
     bell_status status;
 
     assert(ring_bytes >= PAGE_BYTES);
+    assert(!engines || kind == AMD_RING_SDMA);
     status = alloc_queue_memory(&channel);
     if (status == BELL_OK) {
         clear_ring(&channel);
@@ -312,18 +375,20 @@ init_channel(struct amd_device *dev, enum amd_ring_kind kind,
 /* A kernel that saves less than the chip has refuses an area that is larger
  * than it thinks. src: Linux 6.12 to 6.17, kfd_queue_acquire_buffers */
 bell_status
-amd_channel_init(struct amd_device *dev, enum amd_ring_kind kind,
-                 uint32_t ring_bytes, struct amd_channel *out_channel)
+amd_channel_init_on(struct amd_device *dev, enum amd_ring_kind kind,
+                    uint32_t ring_bytes, uint32_t engines,
+                    struct amd_channel *out_channel)
 {
     atomic_bool *is_old = &dev->process->cards[dev->card].has_old_saves;
-    bell_status status = init_channel(dev, kind, ring_bytes, out_channel);
+    bell_status status =
+        init_channel(dev, kind, ring_bytes, engines, out_channel);
 
     if (status == BELL_OK || !dev->chip->amd.old_save_bytes ||
         kind == AMD_RING_SDMA || bell_error_last()->sys_errno != EINVAL ||
         atomic_load(is_old))
         return status;
     atomic_store(is_old, true);
-    status = init_channel(dev, kind, ring_bytes, out_channel);
+    status = init_channel(dev, kind, ring_bytes, engines, out_channel);
     if (status != BELL_OK)
         atomic_store(is_old, false);
     else
@@ -332,6 +397,13 @@ amd_channel_init(struct amd_device *dev, enum amd_ring_kind kind,
             "has more: it is older than December 2025",
             dev->chip->amd.old_save_bytes);
     return status;
+}
+
+bell_status
+amd_channel_init(struct amd_device *dev, enum amd_ring_kind kind,
+                 uint32_t ring_bytes, struct amd_channel *out_channel)
+{
+    return amd_channel_init_on(dev, kind, ring_bytes, 0, out_channel);
 }
 
 bell_status

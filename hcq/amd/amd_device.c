@@ -275,7 +275,6 @@ amd_device_open(struct hcq_device *base, unsigned idx, const char *interface)
     BELL_TRY(choose_wait(dev));
     BELL_TRY(amd_card_open(dev->process, idx));
     BELL_TRY(check_stopped(dev));
-    dev->hdp_flush = dev->process->cards[idx].hdp;
     amd_fill_info(dev);
     amd_fault_forget(dev);
     BELL_TRY(amd_signals_open(dev));
@@ -387,6 +386,8 @@ static const struct hcq_device_ops amd_ops = {
     .mem_unpin = amd_buffer_unpin,
     .mem_peer = amd_buffer_peer,
     .mem_unpeer = amd_buffer_unpeer,
+    .get_link = amd_get_link,
+    .link_bytes = amd_link_bytes,
     .mem_write = amd_buffer_write,
     .mem_read = amd_buffer_read,
     .tell = amd_device_tell,

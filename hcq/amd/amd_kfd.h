@@ -44,6 +44,7 @@ struct amd_card {
     atomic_bool has_old_saves;     /* the kernel wants the old save area */
     struct amd_fault_record fault; /* lock */
     uint32_t n_queues;             /* that the kernel has of us; lock */
+    atomic_uint n_chosen;          /* queues on engines of several, so far */
     /* By a memory fault or a reset: the kernel counts it for the process, and
      * queues that are made later never run either. The first one's report; "":
      * it was not decoded yet. lock */
@@ -95,6 +96,10 @@ struct amd_process {
     uint32_t signal_event, memory_event, hardware_event; /* 0: none yet */
     _Atomic uint64_t signal_age; /* of the signal event, as last seen */
     struct amd_buffer *pinned;   /* of all devices; lock */
+    /* Taken behind a device's buffer_lock. */
+    pthread_mutex_t share_lock;
+    struct amd_buffer *shared; /* that have peers; share_lock */
+    uint64_t n_shares;         /* so far; share_lock */
 };
 
 /* The process's state for an interface, with its cards listed; counted.
@@ -108,6 +113,33 @@ void amd_process_put(struct amd_process *process);
 BELL_MUST_CHECK bell_status amd_topology_list(struct kio *kio,
                                               struct amd_topology *out_list,
                                               uint32_t cap, uint32_t *out_n);
+
+/* "/dev/dri/renderD128" */
+void amd_render_path(const struct amd_topology *card, char *out_path,
+                     size_t size_bytes);
+
+/* How a card reaches another's memory, as sysfs has it. Plain data. */
+struct amd_link {
+    bool is_xgmi, is_pcie;
+    uint32_t weight, engines; /* copy engines that KFD recommends, as bits */
+    bool has_atomics;
+    uint64_t bytes_per_s; /* 0: not known */
+};
+/* False: none is listed, and `out_link` is zeroed. */
+bool amd_link_find(struct kio *kio, const struct amd_topology *from,
+                   const struct amd_topology *to, struct amd_link *out_link);
+/* The most likely cause of that. */
+void amd_link_why_not(struct kio *kio, const struct amd_topology *from,
+                      const struct amd_topology *to, char *text,
+                      size_t size_bytes);
+/* BELL_E_UNSUPPORTED, and why: KFD did not map the owner's memory to the
+ * device's card (amd_link.c). */
+bell_status amd_link_refuse(struct amd_device *dev, struct amd_device *owner);
+/* hcq_device_ops of links. */
+bell_status amd_get_link(struct hcq_device *base, struct hcq_device *of,
+                         struct hcq_device_link *link);
+bell_status amd_link_bytes(struct hcq_device *base, struct hcq_device *of,
+                           struct hcq_link_bytes *out_bytes);
 
 /* Opens the card's render node and its address space, once for the process,
  * and the events with the first card. What fails is tried again by the next

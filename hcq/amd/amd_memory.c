@@ -8,6 +8,7 @@
  * of their own on the cards.
  */
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +26,11 @@ struct amd_buffer {
     struct amd_buffer *next, **link;
     struct amd_buffer *next_pinned; /* process->pinned */
     struct amd_mem mem;
-    uint32_t n_peers[AMD_MAX_CARDS]; /* of other devices; buffer_lock */
+    uint32_t card; /* the owner's */
+    /* Of other devices: process->share_lock. */
+    struct amd_buffer *next_shared;  /* process->shared */
+    uint64_t share;                  /* never the same twice; 0: no peers */
+    uint32_t n_peers[AMD_MAX_CARDS]; /* of each card */
 };
 
 bell_status
@@ -96,9 +101,23 @@ new_buffer(struct amd_device *dev, uint64_t size_bytes, enum amd_mem_kind kind,
         host_free(buf);
         return status;
     }
+    buf->card = dev->card;
     link_buffer(dev, buf);
     *out_buf = buf;
     return BELL_OK;
+}
+
+/* share_lock is held. */
+static void
+unlink_shared(struct amd_process *process, struct amd_buffer *buf)
+{
+    struct amd_buffer **at = &process->shared;
+
+    assert(buf->share);
+    while (*at != buf)
+        at = &(*at)->next_shared;
+    *at = buf->next_shared;
+    buf->share = 0;
 }
 
 bell_status
@@ -126,6 +145,10 @@ amd_buffer_free(struct hcq_device *base, const struct hcq_backing *backing)
     struct amd_buffer *buf = (struct amd_buffer *)(uintptr_t)backing->priv;
 
     unlink_buffer(dev, buf);
+    pthread_mutex_lock(&dev->process->share_lock);
+    if (buf->share) /* peers are left, which find nothing from now on */
+        unlink_shared(dev->process, buf);
+    pthread_mutex_unlock(&dev->process->share_lock);
     amd_memory_destroy(dev->process, &buf->mem);
     host_free(buf);
 }
@@ -197,19 +220,23 @@ cpu_at(struct amd_process *process, uint64_t va)
     return at;
 }
 
-/* The card may hold writes through its window back, of which `last` is the last
+/* A card may hold writes through its window back, of which `last` is the last
  * byte. src: docs/hardware/amd-kernel.md, "HDP". A virtual function has no page
  * to flush by: a read comes back behind those writes (guess: that this is
  * enough). */
 static void
-flush_window(struct amd_device *dev, const volatile uint8_t *last)
+flush_window(struct amd_process *process, uint32_t card,
+             const volatile uint8_t *last)
 {
+    volatile uint32_t *page = process->cards[card].hdp;
+
+    assert(card < process->n_cards);
     hcq_order_all(); /* those writes before the flush */
-    if (dev->topology.has_host_memory)
+    if (process->cards[card].topology.has_host_memory)
         return;
-    if (dev->hdp_flush) {
-        dev->hdp_flush[0] = 1;
-        (void)dev->hdp_flush[0];
+    if (page) {
+        page[0] = 1;
+        (void)page[0];
     } else {
         (void)*last;
     }
@@ -226,27 +253,40 @@ find_buffer(const struct amd_control *control, uint64_t va)
     return buf;
 }
 
-/* What kind of memory a buffer of the device has at va; the card's for what is
- * no buffer: code. */
-static enum amd_mem_kind
-kind_at(struct amd_device *dev, uint64_t va)
-{
-    struct amd_control *control = dev->control;
-    const struct amd_buffer *buf;
+/* Whose memory is at an address, and how the CPU reaches it. */
+struct place {
+    uint32_t card;
     enum amd_mem_kind kind;
+    bool is_open; /* the CPU does */
+};
+
+/* Of a buffer of the device, or of another's that it is a peer of; the card's
+ * own for what is no buffer: code. */
+static struct place
+place_of(struct amd_device *dev, uint64_t va)
+{
+    struct amd_process *process = dev->process;
+    struct amd_control *control = dev->control;
+    struct place place = {dev->card, AMD_MEM_VRAM, false};
+    const struct amd_buffer *buf;
 
     pthread_mutex_lock(&control->buffer_lock);
     buf = find_buffer(control, va);
-    kind = buf ? buf->mem.kind : AMD_MEM_VRAM;
+    if (buf)
+        place.kind = buf->mem.kind;
     pthread_mutex_unlock(&control->buffer_lock);
-    return kind;
-}
-
-/* Whether the CPU reaches va. */
-static bool
-is_open(struct amd_device *dev, uint64_t va)
-{
-    return dev->topology.large_bar || kind_at(dev, va) == AMD_MEM_GTT;
+    if (!buf) {
+        pthread_mutex_lock(&process->share_lock);
+        buf = process->shared;
+        while (buf && va - buf->mem.va >= buf->mem.size_bytes)
+            buf = buf->next_shared;
+        if (buf)
+            place = (struct place){buf->card, buf->mem.kind, false};
+        pthread_mutex_unlock(&process->share_lock);
+    }
+    place.is_open = process->cards[place.card].topology.large_bar ||
+                    place.kind == AMD_MEM_GTT;
+    return place;
 }
 
 bell_status
@@ -254,27 +294,32 @@ amd_buffer_write(struct hcq_device *base, uint64_t va, const void *data,
                  uint64_t size_bytes)
 {
     struct amd_device *dev = amd_device_of(base);
+    struct place place = place_of(dev, va);
     uint8_t *at;
 
-    if (!is_open(dev, va))
+    if (!place.is_open)
         return amd_write_by_engine(dev, va, data, size_bytes);
     at = cpu_at(dev->process, va);
     memcpy(at, data, (size_t)size_bytes);
-    flush_window(dev, at + size_bytes - 1);
+    flush_window(dev->process, place.card, at + size_bytes - 1);
     return BELL_OK;
 }
 
 /* A reset loses what the card's memory held: what was read of it before the
  * kernel told of one is good, and nothing after. A memory fault loses none. */
 static bell_status
-check_kept(struct amd_device *dev)
+check_kept(struct amd_device *dev, uint32_t card)
 {
     bool is_reset;
 
     amd_check_faults(dev);
     pthread_mutex_lock(&dev->process->lock);
-    is_reset = dev->process->cards[dev->card].is_reset;
+    is_reset = dev->process->cards[card].is_reset;
     pthread_mutex_unlock(&dev->process->lock);
+    if (is_reset && card != dev->card)
+        return bell_fail(BELL_E_DEVICE_LOST,
+                         "%s: the card whose memory this is was reset",
+                         dev->base.info.name);
     return is_reset ? hcq_lost_report(&dev->base) : BELL_OK;
 }
 
@@ -283,29 +328,52 @@ amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
                 uint64_t size_bytes)
 {
     struct amd_device *dev = amd_device_of(base);
+    struct place place = place_of(dev, va);
     uint64_t done = 0;
     const uint8_t *at;
     bool is_window;
 
-    if (!is_open(dev, va))
+    if (!place.is_open)
         return amd_fetch_by_engine(dev, va, data, size_bytes);
-    is_window = kind_at(dev, va) == AMD_MEM_VISIBLE;
+    is_window = place.kind == AMD_MEM_VISIBLE;
     if (is_window && size_bytes >= ENGINE_BYTES &&
-        !dev->topology.has_host_memory) /* the CPU's own, and cached */
+        !dev->process->cards[place.card].topology.has_host_memory)
         done = amd_read_by_engine(dev, va, data, size_bytes);
     assert(done <= size_bytes);
     if (done < size_bytes) {
         at = cpu_at(dev->process, va + done);
         if (is_window && dev->gen->keeps_host_reads)
-            flush_window(dev, at);
+            flush_window(dev->process, place.card, at);
         memcpy((uint8_t *)data + done, at, (size_t)(size_bytes - done));
     }
     if (is_window)
-        BELL_TRY(check_kept(dev));
+        BELL_TRY(check_kept(dev, place.card));
     return BELL_OK;
 }
 
 /* ---- buffers of other cards ---------------------------------------------- */
+
+/* Maps it to the card and counts the peer; *out_share names it. */
+static bell_status
+share_buffer(struct amd_process *process, struct amd_buffer *buf, uint32_t card,
+             uint64_t *out_share)
+{
+    bell_status status;
+
+    pthread_mutex_lock(&process->share_lock);
+    status = amd_memory_map(process, &buf->mem, card);
+    if (status == BELL_OK) {
+        if (!buf->share) {
+            buf->share = ++process->n_shares;
+            buf->next_shared = process->shared;
+            process->shared = buf;
+        }
+        buf->n_peers[card]++;
+        *out_share = buf->share;
+    }
+    pthread_mutex_unlock(&process->share_lock);
+    return status;
+}
 
 /* The same address serves on every GPU. src: docs/hardware/amd-kernel.md,
  * "Peers" */
@@ -317,6 +385,7 @@ amd_buffer_peer(struct hcq_device *base, const struct hcq_buffer *of,
     struct amd_control *control;
     struct amd_buffer *buf;
     bell_status status;
+    uint64_t share = 0;
 
     owner = of->dev->ops == base->ops ? amd_device_of(of->dev) : NULL;
     if (!owner || owner->process != dev->process)
@@ -325,45 +394,48 @@ amd_buffer_peer(struct hcq_device *base, const struct hcq_buffer *of,
     control = owner->control;
     pthread_mutex_lock(&control->buffer_lock);
     buf = find_buffer(control, of->va);
-    if (buf && buf->mem.kind == AMD_MEM_VRAM && owner->card != dev->card)
-        status = bell_fail(BELL_E_UNSUPPORTED,
-                           "%s cannot use a buffer of %s, which has no "
-                           "resizable BAR",
-                           base->info.name, of->dev->info.name);
-    else if (!buf)
-        status = bell_fail(BELL_E_UNSUPPORTED,
-                           "0x%llx is not %s's own: ask its owner",
-                           (unsigned long long)of->va, of->dev->info.name);
+    if (!buf)
+        status = bell_fail(
+            BELL_E_UNSUPPORTED, "%s: 0x%llx is not %s's own: ask its owner",
+            base->info.name, (unsigned long long)of->va, of->dev->info.name);
     else
-        status = amd_memory_map(dev->process, &buf->mem, dev->card);
-    if (status == BELL_OK)
-        buf->n_peers[dev->card]++;
+        status = share_buffer(dev->process, buf, dev->card, &share);
     pthread_mutex_unlock(&control->buffer_lock);
+    if (status != BELL_OK && bell_error_last()->sys_errno == EINVAL)
+        return amd_link_refuse(dev, owner);
     if (status != BELL_OK)
         return status;
     *out = (struct hcq_backing){
         .va = of->va,
         .host = of->host,
         .size_bytes = of->size_bytes,
-        .priv = (uintptr_t)owner,
+        .priv = share,
     };
     return BELL_OK;
 }
 
+/* The owner may have gone with its memory, and another have the address. */
 void
 amd_buffer_unpeer(struct hcq_device *base, const struct hcq_backing *mem)
 {
     struct amd_device *dev = amd_device_of(base);
-    struct amd_device *owner = (struct amd_device *)(uintptr_t)mem->priv;
-    struct amd_control *control = owner->control;
+    struct amd_process *process = dev->process;
     struct amd_buffer *buf;
+    bool is_used = false;
+    uint32_t i;
 
-    pthread_mutex_lock(&control->buffer_lock);
-    buf = find_buffer(control, mem->va);
+    pthread_mutex_lock(&process->share_lock);
+    buf = process->shared;
+    while (buf && buf->share != mem->priv)
+        buf = buf->next_shared;
     assert(!buf || buf->n_peers[dev->card] > 0);
-    if (buf && --buf->n_peers[dev->card] == 0 && dev->card != owner->card)
-        amd_memory_unmap(dev->process, &buf->mem, dev->card);
-    pthread_mutex_unlock(&control->buffer_lock);
+    if (buf && --buf->n_peers[dev->card] == 0 && dev->card != buf->card)
+        amd_memory_unmap(process, &buf->mem, dev->card);
+    for (i = 0; buf && i < process->n_cards; i++)
+        is_used |= buf->n_peers[i] > 0;
+    if (buf && !is_used)
+        unlink_shared(process, buf);
+    pthread_mutex_unlock(&process->share_lock);
 }
 
 /* ---- signals ------------------------------------------------------------- */

@@ -314,7 +314,7 @@ make_finish(struct amd_queue *queue, struct amd_device *dev)
 
 static bell_status
 amd_queue_make(struct amd_queue *queue, struct amd_device *dev,
-               uint32_t ring_bytes, enum amd_ring_kind kind)
+               uint32_t ring_bytes, enum amd_ring_kind kind, uint32_t engines)
 {
     static const uint32_t channel_bytes[] = {
         [AMD_RING_PM4] = RING_SLOT_BYTES,
@@ -332,7 +332,8 @@ amd_queue_make(struct amd_queue *queue, struct amd_device *dev,
                            AMD_UNIT_BYTES));
     BELL_TRY(amd_mem_alloc(dev, ring_bytes, AMD_MEM_GTT, &queue->push));
     BELL_TRY(make_finish(queue, dev));
-    BELL_TRY(amd_channel_init(dev, kind, channel_bytes[kind], &queue->channel));
+    BELL_TRY(amd_channel_init_on(dev, kind, channel_bytes[kind], engines,
+                                 &queue->channel));
     amd_queue_limit(queue);
     return BELL_OK;
 }
@@ -375,7 +376,8 @@ amd_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
     if (!queue)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a queue",
                          base_dev->info.name);
-    status = amd_queue_make(queue, dev, ring_bytes, kind);
+    status = amd_queue_make(queue, dev, ring_bytes, kind,
+                            is_copy ? desc->engines : 0);
     if (status == BELL_OK)
         status = join_device(queue, dev, desc, ring_bytes);
     if (status != BELL_OK) {

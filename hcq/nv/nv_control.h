@@ -46,8 +46,11 @@ struct nv_backing {
     uint32_t source_client, source_memory; /* of shared memory: the owner's */
     uint32_t n_users;                      /* of shared memory */
     bool is_host;                          /* shared memory: lies in the host */
-    uint64_t missed_bytes;                 /* what not being mapped has cost */
+    bool is_far; /* its address is beyond NV_VA_END, if there is room */
+    uint64_t missed_bytes; /* what not being mapped has cost */
 };
+
+struct nv_peer;
 
 /* How memory gets into the card's address space, and what that asks of
  * channels. Two models: nv_vm.c, nv_uvm.c. */
@@ -64,8 +67,10 @@ struct nv_vm_ops {
                                struct mem_range *out_window);
     void (*remove_channel)(struct nv_device *dev, uint32_t channel,
                            struct mem_range *window);
-    /* Lets the card reach the memory of another one. NULL: cannot. */
-    bell_status (*add_peer)(struct nv_device *dev, struct nv_device *peer);
+    /* Lets the card reach the memory of another one, for which `peer` has a
+     * device object. What it makes below that one goes with it. */
+    bell_status (*add_peer)(struct nv_device *dev, struct nv_device *owner,
+                            struct nv_peer *peer);
     bool same_address; /* CPU mappings lie where the card sees the memory */
 };
 
@@ -73,8 +78,10 @@ extern const struct nv_vm_ops nv_vm_rm, nv_vm_uvm;
 
 /* Another card whose memory this one reaches. */
 struct nv_peer {
-    uint32_t instance; /* the driver's number */
-    uint32_t device;   /* a device object for it below our client */
+    uint32_t instance;  /* the driver's number */
+    uint32_t device;    /* a device object for it below our client */
+    uint32_t subdevice; /* of it; 0: the model needs none, as the next */
+    uint32_t pairing;   /* an object by which both cards are peers */
 };
 
 /* Registers for processes: an object of the usermode class, mapped. */
@@ -88,8 +95,9 @@ struct nv_control {
     const struct nv_vm_ops *vm;
     struct nv_uvm *uvm; /* owned: the UVM model's; NULL: not in use */
     uint32_t vaspace;
-    uint64_t va_first, va_bytes;  /* what is given out; the model sets it */
-    struct nv_backing **backings; /* owned; sorted by address */
+    uint64_t va_first, va_bytes;   /* what is given out; the model sets it */
+    uint64_t far_first, far_bytes; /* beyond NV_VA_END; 0: nothing there */
+    struct nv_backing **backings;  /* owned; sorted by address */
     size_t n_backings, cap_backings;
     pthread_mutex_t grow_lock; /* one change of dev->local at a time */
     struct nv_peer *peers;     /* owned; control->lock */
@@ -132,6 +140,9 @@ BELL_MUST_CHECK bell_status nv_mem_alloc_own(struct nv_device *dev,
                                              uint64_t size_bytes,
                                              enum nv_mem_kind kind,
                                              struct nv_mem *out_mem);
+/* Whether a buffer on a card of that size, ours or another's, has an address
+ * beyond NV_VA_END. */
+bool nv_memory_is_far(const struct nv_device *dev, uint64_t size_bytes);
 /* Offset of the memory in its kernel object. */
 uint64_t nv_mem_offset(const struct nv_mem *mem);
 
@@ -165,6 +176,11 @@ void nv_memory_unshare(struct nv_device *dev, uint64_t va);
 /* hcq_device_ops */
 bell_status nv_buffer_peer(struct hcq_device *dev, const struct hcq_buffer *of,
                            struct hcq_backing *out);
+/* nv_link.c */
+bell_status nv_get_link(struct hcq_device *dev, struct hcq_device *other,
+                        struct hcq_device_link *link);
+bell_status nv_link_bytes(struct hcq_device *dev, struct hcq_device *other,
+                          struct hcq_link_bytes *out_bytes);
 void nv_buffer_unpeer(struct hcq_device *dev, const struct hcq_backing *mem);
 
 /* How far nv_memory_cpu may go. */
@@ -179,6 +195,11 @@ enum nv_cpu_reach {
 /* Where the CPU sees [va, va + size_bytes), or NULL. */
 void *nv_memory_cpu(struct nv_device *dev, uint64_t va, uint64_t size_bytes,
                     enum nv_cpu_reach reach);
+
+/* Why cards behind switches do not work together. */
+#define NV_NO_FABRIC                                                           \
+    "the fabric manager has not configured the card's NVLinks (systemctl "     \
+    "status nvidia-fabricmanager)"
 
 /* Whether both speak to the same kernel: the real one, or the same simulated
  * or recorded one. */

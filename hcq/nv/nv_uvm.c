@@ -35,14 +35,29 @@
  * addresses are taken. lead: tinygrad's 64 MiB, and room. */
 #define WINDOW_BYTES (512u << 20)
 
-/* Of addresses, for each opening of a card. */
-#define SPACE_MIN_BYTES (32ull << 30)
+#define STATUS_INVALID_DEVICE   0x26u
+#define STATUS_FABRIC_NOT_READY 0x81u
+
+/* Of addresses that all engines reach, for each opening of a card: as many as
+ * there are, but no more than eight cards leave to each other. */
+#define SPACE_BYTES     (64ull << 30)
+#define SPACE_MIN_BYTES (8ull << 30)
 /* Channels' windows, which the CPU never sees, lie after all of them. */
 #define WINDOWS_FIRST 0xd000000000ull
+
+/* Beyond those: large buffers, and those of all cards of a box that this one
+ * sees. guess: programs have nothing there; where they do, it is left alone.
+ * Up to 2^47 the addresses are not UVM's own.
+ * src: docs/hardware/nvidia-kernel.md, "UVM" */
+#define FAR_FIRST    0x200000000000ull
+#define FAR_END      0x600000000000ull
+#define FAR_MEMORIES 10u
+#define FAR_TRIES    256u
 
 struct nv_uvm {
     struct kio_file space, mm; /* the second keeps the first's memory alive */
     uint8_t uuid[UUID_BYTES];
+    uint32_t registered;    /* cards, by instance, as bits */
     void *reserved;         /* NULL: not */
     struct mem_va *windows; /* owned; control->lock */
 };
@@ -85,10 +100,16 @@ static bell_status
 register_card(struct nv_device *dev, struct nv_uvm *uvm)
 {
     struct uvm_register_gpu params = {.rmCtrlFd = -1};
+    bell_status status;
 
     BELL_TRY(read_uuid(dev, uvm->uuid));
     memcpy(params.gpu_uuid, uvm->uuid, UUID_BYTES);
-    BELL_TRY(kio_ioctl(&uvm->space, UVM_REGISTER_GPU, &params));
+    status = kio_ioctl(&uvm->space, UVM_REGISTER_GPU, &params);
+    if (status != BELL_OK) {
+        if (params.rmStatus == STATUS_FABRIC_NOT_READY)
+            bell_error_prefix(NV_NO_FABRIC);
+        return status;
+    }
     memcpy(uvm->uuid, params.gpu_uuid, UUID_BYTES); /* it may differ */
     return BELL_OK;
 }
@@ -111,19 +132,6 @@ register_space(struct nv_device *dev, struct nv_uvm *uvm)
     return BELL_OK;
 }
 
-/* Addresses enough for twice the card's memory, a power of two of them. */
-static uint64_t
-space_bytes(const struct nv_device *dev)
-{
-    uint64_t size_bytes = SPACE_MIN_BYTES;
-
-    assert(is_pow2(size_bytes));
-    while (size_bytes < dev->base.info.memory_bytes * 2 &&
-           size_bytes * 2 <= WINDOWS_FIRST / 2)
-        size_bytes *= 2;
-    return size_bytes;
-}
-
 /* Tries to get exactly those addresses of the process. */
 static bool
 reserve_at(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
@@ -141,28 +149,52 @@ reserve_at(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
     return false;
 }
 
-/* Nobody else in the process may get our addresses: other openings of a card
- * have others. */
+/* Some in [first, end); 0: there are none. */
+static uint64_t
+reserve_in(struct nv_device *dev, uint64_t first, uint64_t end,
+           uint64_t size_bytes)
+{
+    uint64_t va;
+    unsigned i;
+
+    for (va = align_up(first, NV_HUGE_BYTES), i = 0;
+         va + size_bytes <= end && i < FAR_TRIES; va += size_bytes, i++) {
+        if (reserve_at(dev, va, size_bytes))
+            return va;
+    }
+    return 0;
+}
+
+/* Nobody else in the process may get our addresses: other openings of a card,
+ * and other cards, have others. */
 static bell_status
 reserve_addresses(struct nv_device *dev, struct nv_uvm *uvm)
 {
     struct nv_control *control = dev->control;
-    uint64_t size_bytes = space_bytes(dev), va;
+    uint64_t size_bytes, va = 0;
 
-    for (va = align_up(NV_VA_FIRST, size_bytes);
-         va + size_bytes <= WINDOWS_FIRST; va += size_bytes) {
-        if (reserve_at(dev, va, size_bytes)) {
-            uvm->reserved = (void *)(uintptr_t)va;
-            control->va_first = va;
-            control->va_bytes = size_bytes;
-            return BELL_OK;
-        }
+    for (size_bytes = SPACE_BYTES; size_bytes >= SPACE_MIN_BYTES && !va;
+         size_bytes /= 2) {
+        va = reserve_in(dev, NV_VA_FIRST, WINDOWS_FIRST, size_bytes);
+        uvm->reserved = (void *)(uintptr_t)va;
+        control->va_first = va;
+        control->va_bytes = size_bytes;
     }
-    return bell_fail(BELL_E_UNSUPPORTED,
-                     "the UVM model needs %llu GiB of addresses between "
-                     "0x%llx and 0x%llx of this process, and they are in use",
-                     (unsigned long long)(size_bytes >> 30), NV_VA_FIRST,
-                     WINDOWS_FIRST);
+    if (!va)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "the UVM model needs %llu GiB of addresses between "
+                         "0x%llx and 0x%llx of this process, and they are in "
+                         "use",
+                         SPACE_MIN_BYTES >> 30, NV_VA_FIRST, WINDOWS_FIRST);
+    size_bytes =
+        align_up(dev->base.info.memory_bytes * FAR_MEMORIES, NV_HUGE_BYTES);
+    control->far_first = reserve_in(dev, FAR_FIRST, FAR_END, size_bytes);
+    if (control->far_first)
+        control->far_bytes = size_bytes;
+    else
+        LOG(LOG_MEM, "%s has no %llu bytes of far addresses",
+            dev->base.info.name, (unsigned long long)size_bytes);
+    return BELL_OK;
 }
 
 static bell_status
@@ -199,25 +231,55 @@ uvm_vm_close(struct nv_device *dev)
     control->vaspace = 0;
     if (uvm->reserved)
         kio_munmap(dev->kio, uvm->reserved, (size_t)control->va_bytes);
+    if (control->far_bytes)
+        kio_munmap(dev->kio, (void *)(uintptr_t)control->far_first,
+                   (size_t)control->far_bytes);
     mem_va_destroy(uvm->windows);
     control->uvm = NULL;
     host_free(uvm);
 }
 
-/* The other card, too, is one of our UVM space, and may be reached. */
+/* Also a card that was registered before an error came in between: twice is
+ * refused. */
 static bell_status
-uvm_vm_add_peer(struct nv_device *dev, struct nv_device *peer)
+register_peer(struct nv_uvm *uvm, uint32_t instance, const uint8_t *uuid)
 {
     struct uvm_register_gpu gpu = {.rmCtrlFd = -1};
+
+    assert(instance < NV_RM_MAX_CARDS);
+    if (uvm->registered >> instance & 1)
+        return BELL_OK;
+    memcpy(gpu.gpu_uuid, uuid, UUID_BYTES);
+    BELL_TRY(kio_ioctl(&uvm->space, UVM_REGISTER_GPU, &gpu));
+    uvm->registered |= 1u << instance;
+    return BELL_OK;
+}
+
+/* The other card, too, is one of our UVM space. Peers by NVLink or BAR1 are so
+ * from then on, and the call that asks for peers refuses them; it is for links
+ * of PCIe alone. What can be mapped, the mapping tells.
+ * src: docs/hardware/nvidia-kernel.md, "Peers" */
+static bell_status
+uvm_vm_add_peer(struct nv_device *dev, struct nv_device *owner,
+                struct nv_peer *peer)
+{
     struct uvm_enable_peer_access access = {0};
     struct nv_uvm *uvm = dev->control->uvm;
+    uint8_t uuid[UUID_BYTES];
+    struct bell_error_hold hold;
+    bell_status status;
 
-    BELL_TRY(read_uuid(peer, gpu.gpu_uuid));
-    BELL_TRY(kio_ioctl(&uvm->space, UVM_REGISTER_GPU, &gpu));
+    BELL_TRY(read_uuid(owner, uuid));
+    BELL_TRY(register_peer(uvm, peer->instance, uuid));
     memcpy(access.gpuUuidA, uvm->uuid, UUID_BYTES);
-    memcpy(access.gpuUuidB, gpu.gpu_uuid, UUID_BYTES);
-    BELL_TRY(kio_ioctl(&uvm->space, UVM_ENABLE_PEER_ACCESS, &access));
-    return BELL_OK;
+    memcpy(access.gpuUuidB, uuid, UUID_BYTES);
+    bell_error_hold(&hold);
+    status = kio_ioctl(&uvm->space, UVM_ENABLE_PEER_ACCESS, &access);
+    if (status != BELL_OK && access.rmStatus == STATUS_INVALID_DEVICE) {
+        bell_error_release(&hold);
+        return BELL_OK;
+    }
+    return status;
 }
 
 /* ---- memory -------------------------------------------------------------- */

@@ -61,7 +61,8 @@ enum cts_lack {
     CTS_LACK_STORES = 1 << 6,   /* of a submission that faults, before it did */
     CTS_LACK_CAUSES = 1 << 7,   /* of a fault, and its address */
     CTS_LACK_RECOVERY = 1 << 8, /* in the process, after a memory fault */
-    CTS_LACK_TRAPS = 1 << 9     /* an illegal instruction never ends */
+    CTS_LACK_TRAPS = 1 << 9,    /* an illegal instruction never ends */
+    CTS_LACK_PEERS = 1 << 10    /* memory of other devices, directly */
 };
 
 struct cts_provider {

@@ -110,7 +110,9 @@ bad(unsigned idx, struct cts_bad *out)
 
 const struct cts_provider cts_cl_provider = {
     .backend = "CL",
-    .lacks = CTS_LACK_TURNS, /* OpenCL promises none between queues */
+    /* OpenCL promises no turns between queues, and shares the host's memory
+     * alone. */
+    .lacks = CTS_LACK_TURNS | CTS_LACK_PEERS,
     .find = find,
     .n_variants = 1,
     .bad = bad,

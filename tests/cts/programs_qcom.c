@@ -479,7 +479,8 @@ also_lacks(const struct hcq_device_info *info)
 const struct cts_provider cts_qcom_provider = {
     .backend = "QCOM",
     .lacks = CTS_LACK_PINS | CTS_LACK_SIGNALS | CTS_LACK_TURNS |
-             CTS_SLOW_RESET | CTS_LACK_ALIGNMENT | CTS_LACK_STORES,
+             CTS_SLOW_RESET | CTS_LACK_ALIGNMENT | CTS_LACK_STORES |
+             CTS_LACK_PEERS,
     .also_lacks = also_lacks,
     .setup = setup,
     .find = find,
