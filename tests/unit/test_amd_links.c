@@ -278,7 +278,7 @@ specs(void **state)
         {"gfx1100*2,hive=2", "gfx1100 has no XGMI"},
         {"gfx942*2,hive=3", "hives of 3 of 2"},
         {"gfx942*4,link=pcie,hive=2", "hives of 2 of 4"},
-        {"gfx942*2,link=nvlink", "link=xgmi|pcie|none"},
+        {"gfx942*2,link=nvlink", "known: CHIP[*1..8][,OPTION]..."},
         {"gfx942*2,link=xgm", "no simulated AMD machine"},
         {"gfx942*2,hive=9", "no simulated AMD machine"},
         {"gfx942*2,link=pcie,link=none", "given twice"},
