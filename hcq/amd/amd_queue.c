@@ -8,7 +8,6 @@
  * timeline lies elsewhere, because other dies may read it later.
  */
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -397,12 +396,14 @@ amd_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
     struct amd_device *dev = amd_device_of(base_dev);
     enum amd_ring_kind compute =
         dev->gen->uses_aql ? AMD_RING_AQL : AMD_RING_PM4;
+    atomic_bool *are_full = &dev->process->cards[dev->card].engines_are_full;
 
     if (desc->kind != HCQ_QUEUE_COPY || dev->gen->copies_by_compute)
         return create_of_kind(dev, desc, compute, out_queue);
+    atomic_store(are_full, false);
     if (create_of_kind(dev, desc, AMD_RING_SDMA, out_queue) == BELL_OK)
         return BELL_OK;
-    if (bell_error_last()->sys_errno != ENOMEM)
+    if (!atomic_load(are_full))
         return bell_error_last()->status;
     LOG(LOG_IOCTL, "a compute queue copies: %s", bell_error_last()->message);
     return create_of_kind(dev, desc, compute, out_queue);
