@@ -223,14 +223,46 @@ no_links(void **state)
     hcq_device_close(a);
 }
 
+/* A box of large cards is open at once, each with all of its memory, where UVM
+ * keeps the addresses. */
+static void
+whole_boxes(void **state)
+{
+    static const char *const specs[] = {"h200*8", "a100*8", "b200*8"};
+    size_t i;
+    unsigned k;
+
+    (void)state;
+    setenv("BELL_NV_VM", "uvm", 1);
+    for (i = 0; i < ARRAY_LEN(specs); i++) {
+        struct hcq_device_info info = {.struct_size = sizeof(info)};
+        struct hcq_buffer *bufs[8], *seen;
+        struct hcq_device *devs[8];
+        char name[64];
+
+        for (k = 0; k < 8; k++) {
+            snprintf(name, sizeof(name), "NV:%u@sim:%s", k, specs[i]);
+            expect_ok(hcq_device_open(name, &devs[k]));
+            hcq_device_info(devs[k], &info);
+            expect_ok(hcq_buffer_create(devs[k], info.memory_bytes / 10 * 9, 0,
+                                        &bufs[k]));
+        }
+        /* the first one sees all of the last one's */
+        expect_ok(hcq_buffer_create_peer(devs[0], bufs[7], &seen));
+        hcq_buffer_destroy(seen);
+        for (k = 0; k < 8; k++)
+            hcq_device_close(devs[k]);
+    }
+    unsetenv("BELL_NV_VM");
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_of_links),
-        cmocka_unit_test(kinds_through_uvm),
-        cmocka_unit_test(no_fabric),
-        cmocka_unit_test(no_links),
+        cmocka_unit_test(kinds_of_links), cmocka_unit_test(kinds_through_uvm),
+        cmocka_unit_test(no_fabric),      cmocka_unit_test(no_links),
+        cmocka_unit_test(whole_boxes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
