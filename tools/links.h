@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "hcq/hcq.h"
-#include "tools/json.h"
+#include "base/json.h"
 
 #define LINKS_MAX 32 /* devices of a box */
 
