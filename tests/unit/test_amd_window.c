@@ -226,7 +226,7 @@ host_memory(void **state)
     assert_non_null(want);
     assert_true(dev->topology.has_host_memory);
     assert_true(dev->topology.large_bar);
-    assert_null(dev->hdp_flush);
+    assert_null(dev->process->cards[dev->card].hdp);
     assert_int_equal(dev->base.info.memory_bytes, 64ull << 30);
     expect_ok(hcq_buffer_create(&dev->base, size_bytes, 0, &buf));
     expect_ok(hcq_buffer_write(buf, 0, want, size_bytes));
