@@ -11,7 +11,8 @@ import sys
 
 from common import Tap, read
 
-HEADERS = ['hcq/hcq.h', 'hcq/hcq_bundle.h', 'hcq/hcq_graph.h']
+HEADERS = ['hcq/hcq.h', 'hcq/hcq_bundle.h', 'hcq/hcq_collective.h',
+           'hcq/hcq_graph.h']
 SIZED = ('_options', '_info', '_stats', '_desc')
 
 ELEMENT = 'an element of a list of the caller\'s, whose stride is its size'
@@ -55,11 +56,14 @@ FIXED = {
     'bell_value': ELEMENT,
     'hcq_buffer': OURS,
     'hcq_bundle_value': OURS,
+    'hcq_collective_rank': ELEMENT,
     'hcq_device_desc': ELEMENT,
     'hcq_fault': 'drivers make it: it changes with a minor version',
     'hcq_graph_arg': ELEMENT,
     'hcq_program': OURS,
     'hcq_signal': OURS,
+    'hcq_sum_kernel': OURS,
+    'hcq_sum_program': OURS,
 }
 # Whose name says that they are options or results.
 EXCEPTIONS = {'hcq_device_desc'}

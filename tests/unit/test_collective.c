@@ -1,0 +1,215 @@
+/* Collectives on a set of devices, against plain loops: every kind, algorithm
+ * and dtype, sizes, offsets and roots, in place and not. All bytes are compared,
+ * those around the results too.
+ *
+ * usage: test_collective DEVICES N...
+ * DEVICES as rig_open takes them; N: how many.
+ */
+#include "collective_rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/expect.h"
+
+#define LARGE_BYTES (512u << 10)
+
+static const char *devices = "CPU";
+static uint32_t n_devices[4], n_sets;
+
+/* Whether its links allow the algorithm. */
+static bool
+is_possible(struct rig *rig, const struct rig_case *c)
+{
+    struct hcq_collective_info info = {.struct_size = sizeof(info)};
+    struct hcq_collective_rank ranks[RIG_RANKS_MAX];
+    struct hcq_collective_desc desc;
+    bell_status status;
+
+    rig_describe(rig, c, ranks, &desc);
+    status = hcq_collective_explain(&desc, &info);
+    if (status == BELL_E_UNSUPPORTED)
+        return false;
+    expect_ok(status);
+    return true;
+}
+
+/* Twice, as a graph is for. */
+static void
+run_case(struct rig *rig, const struct rig_case *c)
+{
+    struct hcq_collective *collective;
+    struct hcq_graph *graph;
+    struct rig_case again = *c;
+    int i;
+
+    rig_build(rig, c, &graph, &collective);
+    for (i = 0; i < 2; i++) {
+        again.seed += (uint64_t)i;
+        rig_prepare(rig, &again);
+        expect_ok(hcq_graph_submit(graph, NULL));
+        expect_ok(hcq_collective_wait(collective, graph, RIG_WAIT_NS));
+        rig_check(rig, &again, i ? "again" : "once");
+    }
+    hcq_graph_destroy(graph);
+    hcq_collective_destroy(collective);
+}
+
+static void
+run_algorithms(struct rig *rig, struct rig_case *c)
+{
+    unsigned by;
+
+    for (by = HCQ_COLLECTIVE_ONE_SHOT; by < HCQ_COLLECTIVE_ALGORITHM_COUNT;
+         by++) {
+        c->by = (enum hcq_collective_algorithm)by;
+        c->seed++;
+        if (is_possible(rig, c))
+            run_case(rig, c);
+    }
+}
+
+/* All dtypes of both sums; the other kinds only move bytes. */
+static void
+sweep_dtypes(struct rig *rig)
+{
+    struct rig_case c = {.count = 333, .seed = 1};
+    enum hcq_dtype dtype;
+
+    for (dtype = 0; dtype < HCQ_DTYPE_COUNT; dtype++) {
+        c.dtype = dtype;
+        c.kind = HCQ_COLLECTIVE_ALL_REDUCE;
+        run_algorithms(rig, &c);
+        c.kind = HCQ_COLLECTIVE_REDUCE_SCATTER;
+        run_algorithms(rig, &c);
+    }
+}
+
+static void
+sweep_kinds(struct rig *rig)
+{
+    static const uint64_t counts[] = {0, 1, 67, 2003};
+    struct rig_case c = {.seed = 100};
+    enum hcq_collective_kind kind;
+    size_t i;
+
+    for (kind = 0; kind < HCQ_COLLECTIVE_KIND_COUNT; kind++) {
+        for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+            c.kind = kind;
+            c.count = counts[i];
+            c.dtype = i % 2 ? HCQ_DTYPE_F32 : HCQ_DTYPE_BF16;
+            c.root = (uint32_t)i % rig->n;
+            c.target = (c.root + 1) % rig->n;
+            c.offset = i % 3 * 4;
+            c.in_place = false;
+            run_algorithms(rig, &c);
+            c.in_place = kind != HCQ_COLLECTIVE_ALL_TO_ALL &&
+                         kind != HCQ_COLLECTIVE_SEND;
+            c.root = (c.root + 2) % rig->n;
+            if (c.in_place)
+                run_algorithms(rig, &c);
+        }
+    }
+}
+
+/* Bytes at odd addresses, which sums do not take. */
+static void
+sweep_odd(struct rig *rig)
+{
+    struct rig_case c = {.kind = HCQ_COLLECTIVE_ALL_GATHER,
+                         .dtype = HCQ_DTYPE_U8,
+                         .count = 1001,
+                         .offset = 3,
+                         .seed = 200};
+
+    run_algorithms(rig, &c);
+    c.kind = HCQ_COLLECTIVE_ALL_REDUCE;
+    run_algorithms(rig, &c);
+    c.kind = HCQ_COLLECTIVE_BROADCAST;
+    c.dtype = HCQ_DTYPE_I64;
+    run_algorithms(rig, &c);
+}
+
+/* Large enough for several chunks of a ring, and for copy queues. The last one
+ * is as the model chooses. */
+static void
+sweep_large(struct rig *rig)
+{
+    struct rig_case c = {.kind = HCQ_COLLECTIVE_ALL_REDUCE,
+                         .dtype = HCQ_DTYPE_F32,
+                         .count = (LARGE_BYTES >> 2) - 5,
+                         .in_place = true,
+                         .seed = 300};
+
+    run_algorithms(rig, &c);
+    c.kind = HCQ_COLLECTIVE_ALL_GATHER;
+    c.count /= rig->n;
+    run_algorithms(rig, &c);
+    c.kind = HCQ_COLLECTIVE_REDUCE_SCATTER;
+    c.dtype = HCQ_DTYPE_F16;
+    c.by = HCQ_COLLECTIVE_AUTO;
+    run_case(rig, &c);
+}
+
+static void
+sweep(void (*fn)(struct rig *rig), uint64_t most_bytes, bool copy_queues)
+{
+    struct rig rig;
+    uint32_t i;
+
+    for (i = 0; i < n_sets; i++) {
+        rig_open(&rig, devices, n_devices[i],
+                 most_bytes == LARGE_BYTES ? most_bytes
+                                           : most_bytes * n_devices[i],
+                 copy_queues);
+        fn(&rig);
+        rig_close(&rig);
+    }
+}
+
+static void
+test_dtypes(void **state)
+{
+    (void)state;
+    sweep(sweep_dtypes, 333 * 8, false);
+}
+
+static void
+test_kinds(void **state)
+{
+    (void)state;
+    sweep(sweep_kinds, 2003 * 4, false);
+}
+
+static void
+test_odd(void **state)
+{
+    (void)state;
+    sweep(sweep_odd, 1001 * 8, false);
+}
+
+static void
+test_large(void **state)
+{
+    (void)state;
+    sweep(sweep_large, LARGE_BYTES, true);
+}
+
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_odd),
+        cmocka_unit_test(test_large),
+    };
+    int i;
+
+    if (argc > 1)
+        devices = argv[1];
+    for (i = 2; i < argc && n_sets < 4; i++)
+        n_devices[n_sets++] = (uint32_t)atoi(argv[i]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
