@@ -7,28 +7,9 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "hcq/hcq_graph_internal.h"
+#include "hcq/hcq_backend.h"
 
 #define PAGE_BYTES 4096u
-
-/* Memory of a rank, as each rank's device has it. */
-struct memory {
-    struct hcq_buffer *buf; /* owned but of IN and OUT; NULL: pinned, or none */
-    uint64_t offset;
-    void *pages; /* owned; of STAGE */
-    uint64_t n_bytes;
-    /* buf itself, or owned: a peer's or pinned. NULL: not needed */
-    struct hcq_buffer *views[RANKS_MAX];
-};
-
-struct hcq_collective {
-    struct coll_task task;
-    struct hcq_collective_rank ranks[RANKS_MAX];
-    char name[HCQ_NAME_MAX];
-    struct coll_plan plan;
-    struct hcq_collective_info info;
-    struct memory memory[COLL_SPACE_COUNT][RANKS_MAX];
-};
 
 /* ---- names --------------------------------------------------------------- */
 
@@ -318,7 +299,7 @@ free_memory(struct hcq_collective *c)
 
     for (space = 0; space < COLL_SPACE_COUNT; space++) {
         for (r = 0; r < c->task.n; r++) {
-            struct memory *m = &c->memory[space][r];
+            struct coll_memory *m = &c->memory[space][r];
 
             for (i = 0; i < c->task.n; i++) {
                 if (m->views[i] != m->buf)
@@ -344,7 +325,7 @@ take_memory(struct hcq_collective *c)
         c->memory[COLL_OUT][r].buf = c->ranks[r].out;
         c->memory[COLL_OUT][r].offset = c->ranks[r].out_offset;
         for (space = COLL_COPY; space < COLL_SPACE_COUNT; space++) {
-            struct memory *m = &c->memory[space][r];
+            struct coll_memory *m = &c->memory[space][r];
 
             m->n_bytes = c->plan.space_bytes[space][r];
             if (m->n_bytes == 0)
@@ -370,7 +351,7 @@ take_memory(struct hcq_collective *c)
 static bell_status
 map_view(struct hcq_collective *c, const struct coll_ref *ref, uint32_t rank)
 {
-    struct memory *m = &c->memory[ref->space][ref->rank];
+    struct coll_memory *m = &c->memory[ref->space][ref->rank];
     struct hcq_device *dev = c->ranks[rank].dev;
 
     if (m->views[rank])
@@ -439,7 +420,7 @@ static struct hcq_graph_arg
 arg_of(const struct hcq_collective *c, const struct coll_ref *ref,
        uint32_t rank, uint64_t offset, uint64_t n_bytes, uint32_t access)
 {
-    const struct memory *m = &c->memory[ref->space][ref->rank];
+    const struct coll_memory *m = &c->memory[ref->space][ref->rank];
 
     assert(m->views[rank]);
     return hcq_graph_memory(m->views[rank]->va + m->offset + ref->at + offset,
@@ -582,58 +563,4 @@ hcq_collective_destroy(struct hcq_collective *c)
     bell_error_release(&hold);
     coll_plan_fini(&c->plan);
     host_free(c);
-}
-
-/* Whether a submission of the graph has something left for the device. */
-static bool
-is_busy(const struct hcq_graph *graph, const struct hcq_device *dev)
-{
-    uint32_t q, i;
-
-    for (q = 0; q < graph->n_queues; q++) {
-        for (i = 0; i < GRAPH_COPIES && graph->queues[q]->dev == dev; i++) {
-            if (graph->copies[i].streams[q] &&
-                hcq_stream_busy(graph->copies[i].streams[q]))
-                return true;
-        }
-    }
-    return false;
-}
-
-/* "; rank 2 (NV:2) is lost; rank 3 (NV:3) is not done" */
-static void
-list_ranks(const struct hcq_collective *c, const struct hcq_graph *graph,
-           char *text, size_t size_bytes)
-{
-    size_t used = 0;
-    uint32_t r;
-
-    text[0] = '\0';
-    for (r = 0; r < c->task.n && used < size_bytes; r++) {
-        struct hcq_device *dev = c->ranks[r].dev;
-        bool is_lost = hcq_device_is_lost(dev);
-
-        if (is_lost || is_busy(graph, dev))
-            used += (size_t)snprintf(
-                text + used, size_bytes - used, "; rank %u (%s) is %s", r,
-                hcq_device_name(dev), is_lost ? "lost" : "not done");
-    }
-}
-
-bell_status
-hcq_collective_wait(const struct hcq_collective *c, struct hcq_graph *graph,
-                    uint64_t timeout_ns)
-{
-    bell_status status = hcq_graph_wait(graph, timeout_ns);
-    char ranks[256];
-
-    if (status == BELL_OK)
-        return BELL_OK;
-    list_ranks(c, graph, ranks, sizeof(ranks));
-    bell_error_prefix(
-        "%s%s%s of %u x %llu %s, %s%s", c->name, c->name[0] ? ": " : "",
-        hcq_collective_kind_name(c->task.kind), c->task.n,
-        (unsigned long long)c->task.count, hcq_dtype_name(c->task.dtype),
-        hcq_collective_algorithm_name(c->info.algorithm), ranks);
-    return status;
 }

@@ -96,4 +96,25 @@ uint64_t coll_ring_chunks(const struct coll_task *task, uint64_t n_bytes);
 void coll_measure(const struct coll_task *task, const struct coll_plan *plan,
                   struct hcq_collective_info *info);
 
+/* ---- what was added ------------------------------------------------------ */
+
+/* Memory of a rank, as each rank's device has it. */
+struct coll_memory {
+    struct hcq_buffer *buf; /* owned but of IN and OUT; NULL: pinned, or none */
+    uint64_t offset;
+    void *pages; /* owned; of STAGE */
+    uint64_t n_bytes;
+    /* buf itself, or owned: a peer's or pinned. NULL: not needed */
+    struct hcq_buffer *views[RANKS_MAX];
+};
+
+struct hcq_collective {
+    struct coll_task task;
+    struct hcq_collective_rank ranks[RANKS_MAX];
+    char name[HCQ_NAME_MAX];
+    struct coll_plan plan;
+    struct hcq_collective_info info;
+    struct coll_memory memory[COLL_SPACE_COUNT][RANKS_MAX];
+};
+
 #endif

@@ -38,7 +38,7 @@ name_device(const char *list, uint32_t i, char name[HCQ_NAME_MAX])
 }
 
 void
-rig_open(struct rig *rig, const char *list, uint32_t n, uint64_t most_bytes,
+rig_open(struct fleet *rig, const char *list, uint32_t n, uint64_t most_bytes,
          bool copy_queues)
 {
     char name[HCQ_NAME_MAX];
@@ -69,7 +69,7 @@ rig_open(struct rig *rig, const char *list, uint32_t n, uint64_t most_bytes,
 }
 
 void
-rig_close(struct rig *rig)
+rig_close(struct fleet *rig)
 {
     uint32_t i;
 
@@ -198,7 +198,7 @@ fill_random(enum hcq_dtype dtype, uint8_t *bytes, uint64_t n, uint64_t *state)
 
 /* Element i of the sum of all inputs, from `at` of each on. */
 static void
-sum_element(const struct rig *rig, enum hcq_dtype dtype, uint64_t at,
+sum_element(const struct fleet *rig, enum hcq_dtype dtype, uint64_t at,
             uint8_t *to)
 {
     uint32_t size = hcq_dtype_bytes(dtype), r;
@@ -262,7 +262,7 @@ has_out(const struct rig_case *c, uint32_t r)
 }
 
 static uint64_t
-in_blocks(const struct rig *rig, const struct rig_case *c)
+in_blocks(const struct fleet *rig, const struct rig_case *c)
 {
     return c->kind == HCQ_COLLECTIVE_REDUCE_SCATTER ||
                    c->kind == HCQ_COLLECTIVE_ALL_TO_ALL ||
@@ -272,7 +272,7 @@ in_blocks(const struct rig *rig, const struct rig_case *c)
 }
 
 static uint64_t
-out_blocks(const struct rig *rig, const struct rig_case *c)
+out_blocks(const struct fleet *rig, const struct rig_case *c)
 {
     return c->kind == HCQ_COLLECTIVE_ALL_GATHER ||
                    c->kind == HCQ_COLLECTIVE_ALL_TO_ALL ||
@@ -290,7 +290,7 @@ block_bytes(const struct rig_case *c)
 /* In place the smaller side is the rank's block of the larger one, which lies
  * in `in`. */
 static uint64_t
-side_at(const struct rig *rig, const struct rig_case *c, uint32_t r, bool out)
+side_at(const struct fleet *rig, const struct rig_case *c, uint32_t r, bool out)
 {
     uint64_t at = RIG_GUARD + c->offset;
     uint64_t mine = out ? out_blocks(rig, c) : in_blocks(rig, c);
@@ -300,7 +300,7 @@ side_at(const struct rig *rig, const struct rig_case *c, uint32_t r, bool out)
 }
 
 void
-rig_describe(struct rig *rig, const struct rig_case *c,
+rig_describe(struct fleet *rig, const struct rig_case *c,
              struct hcq_collective_rank *ranks,
              struct hcq_collective_desc *out_desc)
 {
@@ -339,7 +339,7 @@ rig_describe(struct rig *rig, const struct rig_case *c,
 
 /* What block `b` of rank r's output should be, to `to`. */
 static void
-expect_block(const struct rig *rig, const struct rig_case *c,
+expect_block(const struct fleet *rig, const struct rig_case *c,
              const struct hcq_collective_rank *ranks, uint32_t r, uint64_t b,
              uint8_t *to)
 {
@@ -378,7 +378,7 @@ expect_block(const struct rig *rig, const struct rig_case *c,
 }
 
 void
-rig_prepare(struct rig *rig, const struct rig_case *c)
+rig_prepare(struct fleet *rig, const struct rig_case *c)
 {
     struct hcq_collective_rank ranks[RIG_RANKS_MAX];
     struct hcq_collective_desc desc;
@@ -408,7 +408,7 @@ rig_prepare(struct rig *rig, const struct rig_case *c)
 }
 
 void
-rig_build(struct rig *rig, const struct rig_case *c,
+rig_build(struct fleet *rig, const struct rig_case *c,
           struct hcq_graph **out_graph, struct hcq_collective **out_collective)
 {
     const struct hcq_graph_desc graph_desc = {
@@ -427,8 +427,9 @@ rig_build(struct rig *rig, const struct rig_case *c,
 }
 
 static void
-check_buffer(struct rig *rig, const struct rig_case *c, struct hcq_buffer *buf,
-             const uint8_t *wanted, uint32_t r, const char *what)
+check_buffer(struct fleet *rig, const struct rig_case *c,
+             struct hcq_buffer *buf, const uint8_t *wanted, uint32_t r,
+             const char *what)
 {
     uint64_t i;
 
@@ -450,7 +451,7 @@ check_buffer(struct rig *rig, const struct rig_case *c, struct hcq_buffer *buf,
 }
 
 void
-rig_check(struct rig *rig, const struct rig_case *c, const char *what)
+rig_check(struct fleet *rig, const struct rig_case *c, const char *what)
 {
     struct hcq_collective_rank ranks[RIG_RANKS_MAX];
     struct hcq_collective_desc desc;

@@ -12,7 +12,7 @@
 #define RIG_WAIT_NS   (600ull * 1000000000)
 #define RIG_RANKS_MAX HCQ_COLLECTIVE_RANKS_MAX
 
-struct rig {
+struct fleet {
     uint32_t n;
     uint64_t side_bytes; /* of each buffer, guards included */
     struct hcq_device *devs[RIG_RANKS_MAX];
@@ -28,9 +28,9 @@ struct rig {
 /* Opens n devices of the names in `list`, with commas between; one name with
  * ":*" in it is opened n times with the number for the star, "CPU" as it is.
  * copy_queues: also one for copies, each. */
-void rig_open(struct rig *rig, const char *list, uint32_t n,
+void rig_open(struct fleet *rig, const char *list, uint32_t n,
               uint64_t most_bytes, bool copy_queues);
-void rig_close(struct rig *rig);
+void rig_close(struct fleet *rig);
 
 /* One collective of a kind: where its sides lie. */
 struct rig_case {
@@ -45,17 +45,17 @@ struct rig_case {
 };
 
 /* Fills in the descriptor; ranks has room for all. */
-void rig_describe(struct rig *rig, const struct rig_case *c,
+void rig_describe(struct fleet *rig, const struct rig_case *c,
                   struct hcq_collective_rank *ranks,
                   struct hcq_collective_desc *out_desc);
 /* Random inputs on the devices, poisoned outputs; and what is expected. */
-void rig_prepare(struct rig *rig, const struct rig_case *c);
+void rig_prepare(struct fleet *rig, const struct rig_case *c);
 /* The graph with the collective, ended. */
-void rig_build(struct rig *rig, const struct rig_case *c,
+void rig_build(struct fleet *rig, const struct rig_case *c,
                struct hcq_graph **out_graph,
                struct hcq_collective **out_collective);
 /* Every byte of all memory is as expected; `what` is printed if not. */
-void rig_check(struct rig *rig, const struct rig_case *c, const char *what);
+void rig_check(struct fleet *rig, const struct rig_case *c, const char *what);
 
 uint64_t rig_random(uint64_t *state);
 

@@ -20,7 +20,7 @@ static uint32_t n_devices[4], n_sets;
 
 /* Whether its links allow the algorithm. */
 static bool
-is_possible(struct rig *rig, const struct rig_case *c)
+is_possible(struct fleet *rig, const struct rig_case *c)
 {
     struct hcq_collective_info info = {.struct_size = sizeof(info)};
     struct hcq_collective_rank ranks[RIG_RANKS_MAX];
@@ -37,7 +37,7 @@ is_possible(struct rig *rig, const struct rig_case *c)
 
 /* Twice, as a graph is for. */
 static void
-run_case(struct rig *rig, const struct rig_case *c)
+run_case(struct fleet *rig, const struct rig_case *c)
 {
     struct hcq_collective *collective;
     struct hcq_graph *graph;
@@ -57,7 +57,7 @@ run_case(struct rig *rig, const struct rig_case *c)
 }
 
 static void
-run_algorithms(struct rig *rig, struct rig_case *c)
+run_algorithms(struct fleet *rig, struct rig_case *c)
 {
     unsigned by;
 
@@ -72,7 +72,7 @@ run_algorithms(struct rig *rig, struct rig_case *c)
 
 /* All dtypes of both sums; the other kinds only move bytes. */
 static void
-sweep_dtypes(struct rig *rig)
+sweep_dtypes(struct fleet *rig)
 {
     struct rig_case c = {.count = 333, .seed = 1};
     enum hcq_dtype dtype;
@@ -87,7 +87,7 @@ sweep_dtypes(struct rig *rig)
 }
 
 static void
-sweep_kinds(struct rig *rig)
+sweep_kinds(struct fleet *rig)
 {
     static const uint64_t counts[] = {0, 1, 67, 2003};
     struct rig_case c = {.seed = 100};
@@ -115,7 +115,7 @@ sweep_kinds(struct rig *rig)
 
 /* Bytes at odd addresses, which sums do not take. */
 static void
-sweep_odd(struct rig *rig)
+sweep_odd(struct fleet *rig)
 {
     struct rig_case c = {.kind = HCQ_COLLECTIVE_ALL_GATHER,
                          .dtype = HCQ_DTYPE_U8,
@@ -134,7 +134,7 @@ sweep_odd(struct rig *rig)
 /* Large enough for several chunks of a ring, and for copy queues. The last one
  * is as the model chooses. */
 static void
-sweep_large(struct rig *rig)
+sweep_large(struct fleet *rig)
 {
     struct rig_case c = {.kind = HCQ_COLLECTIVE_ALL_REDUCE,
                          .dtype = HCQ_DTYPE_F32,
@@ -153,9 +153,9 @@ sweep_large(struct rig *rig)
 }
 
 static void
-sweep(void (*fn)(struct rig *rig), uint64_t most_bytes, bool copy_queues)
+sweep(void (*fn)(struct fleet *rig), uint64_t most_bytes, bool copy_queues)
 {
-    struct rig rig;
+    struct fleet rig;
     uint32_t i;
 
     for (i = 0; i < n_sets; i++) {

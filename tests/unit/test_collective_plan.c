@@ -335,7 +335,7 @@ test_refusals(void **state)
 /* ---- out of memory ------------------------------------------------------- */
 
 static bell_status
-add_and_end(struct rig *rig, const struct rig_case *c)
+add_and_end(struct fleet *rig, const struct rig_case *c)
 {
     const struct hcq_graph_desc graph_desc = {.struct_size = sizeof(graph_desc),
                                               .queues = rig->queues,
@@ -366,7 +366,7 @@ run_out(const char *list)
                          .count = 100,
                          .in_place = true};
     uint64_t n, live[2], kept[2];
-    struct rig rig;
+    struct fleet rig;
     int once;
 
     rig_open(&rig, list, 3, 1024, false);
