@@ -290,6 +290,35 @@ static const struct chip products[] = {
 };
 /* clang-format on */
 
+/* src: links and their rates: NVIDIA's white papers on A100 (NVLink 3: 12 links
+ * of 25 GB/s in each direction) and H100 (NVLink 4: 18 of 25), 2020 and 2022;
+ * data sheets of H200 and B200 (900 and 1800 GB/s of 18 links, both directions
+ * together). Without links: docs/hardware/nvidia-kernel.md, "Peers"; GeForce
+ * cards are no peers under NVIDIA's driver (lead). */
+static const struct chip_link links[] = {
+    {"a100", "nvlink", 12, 25},   {"sm_80", "nvlink", 12, 25},
+    {"h100", "nvlink", 18, 25},   {"h200", "nvlink", 18, 25},
+    {"sm_90", "nvlink", 18, 25},  {"b200", "nvlink", 18, 50},
+    {"sm_100", "nvlink", 18, 50}, {"l40s", "pcie", 0, 0},
+    {"sm_86", "pcie", 0, 0},      {"sm_89", "pcie", 0, 0},
+    {"sm_120", "bar1", 0, 0},     {"rtx3060", "none", 0, 0},
+    {"rtx3090", "none", 0, 0},    {"rtx4060", "none", 0, 0},
+    {"rtx4090", "none", 0, 0},    {"rtx5090", "none", 0, 0},
+};
+
+const struct chip_link *
+chip_link_find(const char *name)
+{
+    const struct chip *chip = chip_find(name);
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(links); i++) {
+        if (strcmp(links[i].name, name) == 0)
+            return &links[i];
+    }
+    return chip ? chip_link_find(chip->arch) : NULL;
+}
+
 const struct chip_arch *
 chip_arch_find(const char *name)
 {

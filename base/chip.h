@@ -104,6 +104,19 @@ struct chip {
     double rate[CHIP_RATE_COUNT];
 };
 
+/* How several cards of a kind are connected, as they are sold: what simulated
+ * boxes are made like unless they are told otherwise. */
+struct chip_link {
+    const char *name; /* a product, or an architecture */
+    const char *kind; /* "nvlink", "xgmi", "bar1", "pcie", "none" */
+    uint32_t n_links; /* of a card: nvlink, xgmi */
+    double link_gb_s; /* of one of those, in one direction */
+};
+
+/* By a product's name or, if it has no row, its architecture's. NULL: there is
+ * none of either. */
+const struct chip_link *chip_link_find(const char *name);
+
 /* NULL: there is none of that name, or of that number from 0. */
 const struct chip_arch *chip_arch_find(const char *name);
 const struct chip *chip_find(const char *name);

@@ -222,6 +222,21 @@ BELL_MUST_CHECK bell_status
 hcq_device_get_link(struct hcq_device *dev, struct hcq_device *other,
                     struct hcq_device_link *out_link);
 
+/* Bytes of another device's memory that a device has read and written. Plain
+ * data. */
+struct hcq_link_bytes {
+    uint32_t struct_size;             /* set by the caller */
+    uint64_t copy_read, copy_written; /* by copy engines */
+    uint64_t kernel_read, kernel_written;
+};
+
+/* What simulated GPUs have counted since their machine was made: how much of
+ * `other`'s memory `dev` has moved. Signals do not count. BELL_E_UNSUPPORTED:
+ * nobody counts, as with hardware. */
+BELL_MUST_CHECK bell_status
+hcq_device_link_bytes(struct hcq_device *dev, struct hcq_device *other,
+                      struct hcq_link_bytes *out_bytes);
+
 /* "none", "host", "self", "pcie", "bar1", "nvlink", "xgmi". Static. */
 const char *hcq_link_kind_name(enum hcq_link_kind kind);
 

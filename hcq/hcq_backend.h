@@ -281,6 +281,9 @@ struct hcq_device_ops {
      * operations; what it does not know stays 0. NULL: through host memory. */
     bell_status (*get_link)(struct hcq_device *dev, struct hcq_device *other,
                             struct hcq_device_link *link);
+    /* hcq_device_link_bytes, of the same pairs. NULL: nobody counts. */
+    bell_status (*link_bytes)(struct hcq_device *dev, struct hcq_device *other,
+                              struct hcq_link_bytes *out_bytes);
     /* size_bytes is not 0. */
     bell_status (*mem_write)(struct hcq_device *dev, uint64_t va,
                              const void *data, uint64_t size_bytes);

@@ -80,3 +80,25 @@ hcq_device_get_link(struct hcq_device *dev, struct hcq_device *other,
     hcq_give_info(out_link, &link, sizeof(link));
     return BELL_OK;
 }
+
+bell_status
+hcq_device_link_bytes(struct hcq_device *dev, struct hcq_device *other,
+                      struct hcq_link_bytes *out_bytes)
+{
+    struct hcq_link_bytes bytes = {0};
+
+    if (!dev || !other || !out_bytes)
+        return bell_fail(BELL_BAD_MISSING, "device link: %s is NULL",
+                         !dev     ? "the device"
+                         : !other ? "the other device"
+                                  : "the result");
+    BELL_TRY(hcq_check_process(dev));
+    BELL_TRY(hcq_check_process(other));
+    if (dev->ops != other->ops || !dev->ops->link_bytes)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "nobody counts what %s and %s move between them",
+                         dev->info.name, other->info.name);
+    BELL_TRY(dev->ops->link_bytes(dev, other, &bytes));
+    hcq_give_info(out_bytes, &bytes, sizeof(bytes));
+    return BELL_OK;
+}

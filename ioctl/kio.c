@@ -176,6 +176,16 @@ kio_outlives(const struct kio *kio)
     return kio->outlives;
 }
 
+bool
+kio_link_bytes(const struct kio *kio, uint32_t card, uint32_t owner,
+               struct kio_link_bytes *out_bytes)
+{
+    while (kio->below)
+        kio = kio->below;
+    return kio->ops->link_bytes &&
+           kio->ops->link_bytes((struct kio *)kio, card, owner, out_bytes);
+}
+
 uint64_t
 kio_page_bytes(const struct kio *kio)
 {

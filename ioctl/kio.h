@@ -74,6 +74,12 @@ struct kio_told {
     uint64_t hash; /* hash_bytes(data, size_bytes, 0), where data is NULL */
 };
 
+/* Bytes of another card's memory that a simulated card has read and written: by
+ * its copy engines, by its kernels. Plain data. */
+struct kio_link_bytes {
+    uint64_t copy_read, copy_written, kernel_read, kernel_written;
+};
+
 /* Calls of one form. They return a result >= 0 or a negative errno and are
  * not called from elsewhere than the wrappers and other forms. */
 struct kio_ops {
@@ -103,6 +109,10 @@ struct kio_ops {
     /* Why nothing that follows can succeed; NULL while it may. The text stays
      * as it is. Any thread. May be absent. */
     const char *(*broken)(struct kio *kio);
+    /* Of the cards at these places on PCI (kio_pci_place). False: there are no
+     * such cards. Absent where nobody counts. */
+    bool (*link_bytes)(struct kio *kio, uint32_t card, uint32_t owner,
+                       struct kio_link_bytes *out_bytes);
 };
 
 /* The head of every form. */
@@ -132,6 +142,17 @@ void kio_destroy(struct kio *kio);
  * process and not for a file: the real one does, until the process exits. A
  * kernel that is made with the stack ends with it. */
 bool kio_outlives(const struct kio *kio);
+
+/* Where a card is on PCI, as one number. */
+static inline uint32_t
+kio_pci_place(uint32_t domain, uint32_t bus, uint32_t slot)
+{
+    return domain << 16 | bus << 8 | slot << 3;
+}
+/* What the kernel at the bottom has counted for two of its cards, at these
+ * places; false: it does not count. */
+bool kio_link_bytes(const struct kio *kio, uint32_t card, uint32_t owner,
+                    struct kio_link_bytes *out_bytes);
 
 /* The kernel's pages: 4096 bytes on x86-64, also 16 and 64 KiB on AArch64.
  * Mappings and memory of the caller's are made of whole ones. */

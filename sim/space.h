@@ -21,6 +21,11 @@ enum sim_page_flag {
     SIM_PAGE_UNCACHED = 1u << 4, /* caches never hold it */
 };
 
+/* Another card's memory: its number from 0, in the flags; and back. -1: it is
+ * the card's own or the host's. */
+#define SIM_PAGE_OF_CARD(n)   (((n) + 1u) << 8)
+#define SIM_PAGE_OWNER(flags) ((int)((flags) >> 8 & 15) - 1)
+
 struct sim_space {
     pthread_rwlock_t lock;       /* held for reading by who walks */
     _Atomic uint32_t n_changing; /* want it for writing */

@@ -36,6 +36,10 @@ key_length(const char *option)
         if (strncmp(option, sets[i], strlen(sets[i])) == 0)
             n = strcspn(option, ",");
     }
+    /* link=A-B:KIND is about a pair */
+    if (strncmp(option, "link=", 5) == 0 &&
+        strcspn(option, ":") < strcspn(option, ","))
+        n = strcspn(option, ":");
     return n;
 }
 

@@ -49,6 +49,8 @@ struct nv_backing {
     uint64_t missed_bytes;                 /* what not being mapped has cost */
 };
 
+struct nv_peer;
+
 /* How memory gets into the card's address space, and what that asks of
  * channels. Two models: nv_vm.c, nv_uvm.c. */
 struct nv_vm_ops {
@@ -64,8 +66,10 @@ struct nv_vm_ops {
                                struct mem_range *out_window);
     void (*remove_channel)(struct nv_device *dev, uint32_t channel,
                            struct mem_range *window);
-    /* Lets the card reach the memory of another one. NULL: cannot. */
-    bell_status (*add_peer)(struct nv_device *dev, struct nv_device *peer);
+    /* Lets the card reach the memory of another one, for which `peer` has a
+     * device object. What it makes below that one goes with it. */
+    bell_status (*add_peer)(struct nv_device *dev, struct nv_device *owner,
+                            struct nv_peer *peer);
     bool same_address; /* CPU mappings lie where the card sees the memory */
 };
 
@@ -73,8 +77,10 @@ extern const struct nv_vm_ops nv_vm_rm, nv_vm_uvm;
 
 /* Another card whose memory this one reaches. */
 struct nv_peer {
-    uint32_t instance; /* the driver's number */
-    uint32_t device;   /* a device object for it below our client */
+    uint32_t instance;  /* the driver's number */
+    uint32_t device;    /* a device object for it below our client */
+    uint32_t subdevice; /* of it; 0: the model needs none, as the next */
+    uint32_t pairing;   /* an object by which both cards are peers */
 };
 
 /* Registers for processes: an object of the usermode class, mapped. */
@@ -165,6 +171,11 @@ void nv_memory_unshare(struct nv_device *dev, uint64_t va);
 /* hcq_device_ops */
 bell_status nv_buffer_peer(struct hcq_device *dev, const struct hcq_buffer *of,
                            struct hcq_backing *out);
+/* nv_link.c */
+bell_status nv_get_link(struct hcq_device *dev, struct hcq_device *other,
+                        struct hcq_device_link *link);
+bell_status nv_link_bytes(struct hcq_device *dev, struct hcq_device *other,
+                          struct hcq_link_bytes *out_bytes);
 void nv_buffer_unpeer(struct hcq_device *dev, const struct hcq_backing *mem);
 
 /* How far nv_memory_cpu may go. */
@@ -179,6 +190,11 @@ enum nv_cpu_reach {
 /* Where the CPU sees [va, va + size_bytes), or NULL. */
 void *nv_memory_cpu(struct nv_device *dev, uint64_t va, uint64_t size_bytes,
                     enum nv_cpu_reach reach);
+
+/* Why cards behind switches do not work together. */
+#define NV_NO_FABRIC                                                           \
+    "the fabric manager has not configured the card's NVLinks (systemctl "     \
+    "status nvidia-fabricmanager)"
 
 /* Whether both speak to the same kernel: the real one, or the same simulated
  * or recorded one. */

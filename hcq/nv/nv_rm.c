@@ -23,7 +23,7 @@
 #define ALLOC_PARAMS_BYTES 512
 
 /* Of the controls that are used, the largest in any branch. */
-#define CONTROL_PARAMS_BYTES 5120
+#define CONTROL_PARAMS_BYTES 14336
 
 /* Flags of NVOS02. src: docs/hardware/nvidia-kernel.md, "Memory objects" */
 #define OS02_NONCONTIG (1u << 4)

@@ -3,9 +3,10 @@
  * The owner's kernel object is duplicated into our client and put into our
  * address space as our own memory is. Host memory (signals, host-visible
  * buffers) goes below our device. The other card's own memory goes below a
- * device object for that card, and only UVM can map it for us; between which
- * cards, the machine decides. src: docs/hardware/nvidia-kernel.md, "Calls",
- * "Peers". Duplicating between clients of one process is not seen on a GPU.
+ * device object for that card, and both cards are made peers first; between
+ * which cards that can be, the machine decides (nv_link.c).
+ * src: docs/hardware/nvidia-kernel.md, "Calls", "Peers". Duplicating between
+ * clients of one process is not seen on a GPU.
  */
 #include "hcq/nv/nv_control.h"
 
@@ -67,6 +68,19 @@ describe_share(struct nv_device *owner, uint64_t va, struct nv_backing *model,
     return BELL_OK;
 }
 
+/* Says why, where the one card cannot reach the other. */
+static bell_status
+check_link(struct nv_device *dev, struct nv_device *owner)
+{
+    struct hcq_device_link link = {.struct_size = sizeof(link)};
+
+    BELL_TRY(nv_get_link(&dev->base, &owner->base, &link));
+    if (link.kind > HCQ_LINK_HOST)
+        return BELL_OK;
+    return bell_fail(BELL_E_UNSUPPORTED, "%s cannot reach memory of %s: %s",
+                     dev->base.info.name, owner->base.info.name, link.reason);
+}
+
 /* A device object for the owner's card; control->lock is held. */
 static bell_status
 find_peer(struct nv_device *dev, struct nv_device *owner, uint32_t *out_device)
@@ -87,8 +101,9 @@ find_peer(struct nv_device *dev, struct nv_device *owner, uint32_t *out_device)
                   sizeof(peer)) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a list of cards");
     control->peers = peers;
+    BELL_TRY(check_link(dev, owner));
     BELL_TRY(nv_rm_alloc_device(dev->rm, peer.instance, &peer.device));
-    status = control->vm->add_peer(dev, owner);
+    status = control->vm->add_peer(dev, owner, &peer);
     if (status != BELL_OK) {
         nv_rm_free(dev->rm, dev->rm->client, peer.device);
         return status;
@@ -103,15 +118,7 @@ static bell_status
 add_share(struct nv_device *dev, struct nv_device *owner,
           struct nv_backing *model, bool on_card, struct nv_backing **out_share)
 {
-    struct nv_control *control = dev->control;
-    bool is_other = on_card && owner->rm->instance != dev->rm->instance;
-
-    if (is_other && !control->vm->add_peer)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "%s cannot reach memory of %s; with BELL_NV_VM=uvm it "
-                         "may",
-                         dev->base.info.name, owner->base.info.name);
-    if (is_other)
+    if (on_card && owner->rm->instance != dev->rm->instance)
         BELL_TRY(find_peer(dev, owner, &model->parent));
     model->is_host = !on_card;
     BELL_TRY(nv_backing_add(dev, model, NULL, out_share));

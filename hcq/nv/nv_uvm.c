@@ -35,6 +35,9 @@
  * addresses are taken. lead: tinygrad's 64 MiB, and room. */
 #define WINDOW_BYTES (512u << 20)
 
+#define STATUS_INVALID_DEVICE   0x26u
+#define STATUS_FABRIC_NOT_READY 0x81u
+
 /* Of addresses, for each opening of a card. */
 #define SPACE_MIN_BYTES (32ull << 30)
 /* Channels' windows, which the CPU never sees, lie after all of them. */
@@ -43,6 +46,7 @@
 struct nv_uvm {
     struct kio_file space, mm; /* the second keeps the first's memory alive */
     uint8_t uuid[UUID_BYTES];
+    uint32_t registered;    /* cards, by instance, as bits */
     void *reserved;         /* NULL: not */
     struct mem_va *windows; /* owned; control->lock */
 };
@@ -85,10 +89,16 @@ static bell_status
 register_card(struct nv_device *dev, struct nv_uvm *uvm)
 {
     struct uvm_register_gpu params = {.rmCtrlFd = -1};
+    bell_status status;
 
     BELL_TRY(read_uuid(dev, uvm->uuid));
     memcpy(params.gpu_uuid, uvm->uuid, UUID_BYTES);
-    BELL_TRY(kio_ioctl(&uvm->space, UVM_REGISTER_GPU, &params));
+    status = kio_ioctl(&uvm->space, UVM_REGISTER_GPU, &params);
+    if (status != BELL_OK) {
+        if (params.rmStatus == STATUS_FABRIC_NOT_READY)
+            bell_error_prefix(NV_NO_FABRIC);
+        return status;
+    }
     memcpy(uvm->uuid, params.gpu_uuid, UUID_BYTES); /* it may differ */
     return BELL_OK;
 }
@@ -204,20 +214,47 @@ uvm_vm_close(struct nv_device *dev)
     host_free(uvm);
 }
 
-/* The other card, too, is one of our UVM space, and may be reached. */
+/* Also a card that was registered before an error came in between: twice is
+ * refused. */
 static bell_status
-uvm_vm_add_peer(struct nv_device *dev, struct nv_device *peer)
+register_peer(struct nv_uvm *uvm, uint32_t instance, const uint8_t *uuid)
 {
     struct uvm_register_gpu gpu = {.rmCtrlFd = -1};
+
+    assert(instance < NV_RM_MAX_CARDS);
+    if (uvm->registered >> instance & 1)
+        return BELL_OK;
+    memcpy(gpu.gpu_uuid, uuid, UUID_BYTES);
+    BELL_TRY(kio_ioctl(&uvm->space, UVM_REGISTER_GPU, &gpu));
+    uvm->registered |= 1u << instance;
+    return BELL_OK;
+}
+
+/* The other card, too, is one of our UVM space. Peers by NVLink or BAR1 are so
+ * from then on, and the call that asks for peers refuses them; it is for links
+ * of PCIe alone. What can be mapped, the mapping tells.
+ * src: docs/hardware/nvidia-kernel.md, "Peers" */
+static bell_status
+uvm_vm_add_peer(struct nv_device *dev, struct nv_device *owner,
+                struct nv_peer *peer)
+{
     struct uvm_enable_peer_access access = {0};
     struct nv_uvm *uvm = dev->control->uvm;
+    uint8_t uuid[UUID_BYTES];
+    struct bell_error_hold hold;
+    bell_status status;
 
-    BELL_TRY(read_uuid(peer, gpu.gpu_uuid));
-    BELL_TRY(kio_ioctl(&uvm->space, UVM_REGISTER_GPU, &gpu));
+    BELL_TRY(read_uuid(owner, uuid));
+    BELL_TRY(register_peer(uvm, peer->instance, uuid));
     memcpy(access.gpuUuidA, uvm->uuid, UUID_BYTES);
-    memcpy(access.gpuUuidB, gpu.gpu_uuid, UUID_BYTES);
-    BELL_TRY(kio_ioctl(&uvm->space, UVM_ENABLE_PEER_ACCESS, &access));
-    return BELL_OK;
+    memcpy(access.gpuUuidB, uuid, UUID_BYTES);
+    bell_error_hold(&hold);
+    status = kio_ioctl(&uvm->space, UVM_ENABLE_PEER_ACCESS, &access);
+    if (status != BELL_OK && access.rmStatus == STATUS_INVALID_DEVICE) {
+        bell_error_release(&hold);
+        return BELL_OK;
+    }
+    return status;
 }
 
 /* ---- memory -------------------------------------------------------------- */

@@ -31,6 +31,7 @@
 #define DMA_FIXED_OFFSET (1u << 15)
 #define DMA_SNOOP        (1u << 4)
 #define DMA_PAGES_4K     (1u << 8)
+#define DMA_P2P_NOSLI    (2u << 20)
 
 static bell_status
 rm_vm_open(struct nv_device *dev)
@@ -57,8 +58,10 @@ rm_vm_close(struct nv_device *dev)
 static bell_status
 rm_vm_map(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
 {
-    bool is_video =
-        backing->kind == NV_MEM_VIDEO || backing->kind == NV_MEM_VISIBLE;
+    bool is_shared = backing->kind == NV_BACKING_SHARED && !backing->is_host;
+    bool is_video = backing->kind == NV_MEM_VIDEO ||
+                    backing->kind == NV_MEM_VISIBLE || is_shared;
+    bool is_peers = is_shared && backing->parent != dev->rm->device;
     struct nv_memory_alloc params = {
         .owner = dev->rm->client,
         .flags = CARRIER_FLAGS | (is_video ? 0 : FORCE_ALIGNMENT),
@@ -71,8 +74,9 @@ rm_vm_map(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
     /* Host memory without snooping: the card and the CPU's caches see
      * different things. src: docs/hardware/nvidia-kernel.md,
      * "GPU mappings" */
-    uint32_t flags =
-        DMA_FIXED_OFFSET | (is_video ? 0 : DMA_SNOOP | DMA_PAGES_4K);
+    uint32_t flags = DMA_FIXED_OFFSET |
+                     (is_video ? 0 : DMA_SNOOP | DMA_PAGES_4K) |
+                     (is_peers ? DMA_P2P_NOSLI : 0);
     bell_status status;
 
     assert(!backing->carrier && va % params.alignment == 0);
@@ -120,6 +124,25 @@ rm_vm_remove_channel(struct nv_device *dev, uint32_t channel,
     (void)window;
 }
 
+/* A subdevice of the other card, and the object that pairs it with ours: while
+ * it lives, memory below the other device may be mapped.
+ * src: docs/hardware/nvidia-kernel.md, "Peers" */
+static bell_status
+rm_vm_add_peer(struct nv_device *dev, struct nv_device *owner,
+               struct nv_peer *peer)
+{
+    struct nv2080_alloc subdevice = {0};
+    struct nv503b_alloc pair = {.hSubDevice = dev->rm->subdevice};
+
+    (void)owner;
+    BELL_TRY(nv_rm_alloc(dev->rm, peer->device, NV20_SUBDEVICE_0,
+                         NV_S_NV2080_ALLOC, &subdevice, &peer->subdevice));
+    pair.hPeerSubDevice = peer->subdevice;
+    BELL_TRY(nv_rm_alloc(dev->rm, dev->rm->client, NV50_P2P, NV_S_NV503B_ALLOC,
+                         &pair, &peer->pairing));
+    return BELL_OK;
+}
+
 const struct nv_vm_ops nv_vm_rm = {
     .name = "rm",
     .open = rm_vm_open,
@@ -128,4 +151,5 @@ const struct nv_vm_ops nv_vm_rm = {
     .unmap = rm_vm_unmap,
     .add_channel = rm_vm_add_channel,
     .remove_channel = rm_vm_remove_channel,
+    .add_peer = rm_vm_add_peer,
 };

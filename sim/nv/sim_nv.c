@@ -15,8 +15,10 @@
 #include "base/bits.h"
 #include "base/chip.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/process.h"
 #include "ioctl/nv_tables.h"
+#include "sim/links.h"
 #include "sim/nv/rm/rm.h"
 #include "sim/text.h"
 
@@ -79,6 +81,7 @@ nvsim_machine_destroy(struct rm_machine *machine)
     }
     if (machine->sysmem_fd >= 0)
         close(machine->sysmem_fd);
+    sim_links_destroy(machine->traffic);
     pthread_mutex_destroy(&machine->lock);
     host_free(machine);
 }
@@ -108,6 +111,7 @@ make_cards(struct rm_machine *machine)
 {
     uint32_t i;
 
+    BELL_TRY(sim_links_create(machine->n_cards, &machine->traffic));
     for (i = 0; i < machine->n_cards; i++) {
         struct rm_card *card = &machine->cards[i];
         card->vidmem_fd = make_memory_file("simulated video memory");
@@ -117,6 +121,7 @@ make_cards(struct rm_machine *machine)
                 "out of memory for simulated video memory: %s",
                 strerror(errno));
         BELL_TRY(nvgpu_create(machine->chip, &card->gpu));
+        nvgpu_join(card->gpu, machine->traffic, i);
     }
     machine->sysmem_fd = make_memory_file("simulated system memory");
     if (machine->sysmem_fd < 0)
@@ -139,6 +144,9 @@ struct plan {
     uint32_t hidden, denied, gone; /* rm_machine's, as first_is_old */
     uint32_t compute_mode;
     bool first_is_old;
+    uint8_t links[RM_MAX_CARDS][RM_MAX_CARDS]; /* rm_machine's */
+    uint32_t n_nvlinks;
+    bool no_fabric;
     const char *version;
 };
 
@@ -195,6 +203,9 @@ nvsim_machine_create(const struct plan *plan, const char *spec,
     machine->gone = plan->gone;
     machine->first_is_old = plan->first_is_old;
     machine->compute_mode = plan->compute_mode;
+    memcpy(machine->links, plan->links, sizeof(machine->links));
+    machine->n_nvlinks = plan->n_nvlinks;
+    machine->no_fabric = plan->no_fabric;
     machine->own_chip = *plan->chip;
     if (plan->product)
         nvsim_become_product(&machine->own_chip, plan->product);
@@ -248,9 +259,24 @@ unknown_nv_spec(const char *spec)
         "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
         "[,branch=N][,sms=N][,sm=0xVERSION][,bar1=MIB][,cc][,ordered]"
         "[,flip=N][,hide=N][,deny=N][,gone=N][,first=sm_70]"
+        "[,link=[A-B:]nvlink|bar1|pcie|none][,fabric=absent]"
         "[,mode=exclusive|prohibited], "
         "chips %s, branches %s",
         spec, RM_MAX_CARDS, chips, branches);
+}
+
+static bool
+has_link(const struct plan *plan, enum rm_link link)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < plan->n_cards; i++) {
+        for (k = 0; k < i; k++) {
+            if (plan->links[i][k] == link)
+                return true;
+        }
+    }
+    return false;
 }
 
 /* An option that would change nothing of this machine. */
@@ -275,6 +301,11 @@ check_effects(const char *spec, const struct plan *plan)
                          "simulated NV machine '%.60s': 'ordered' has no "
                          "effect: no ring of %s overtakes stores",
                          spec, plan->chip->name);
+    if (plan->no_fabric && !has_link(plan, RM_LINK_NVLINK))
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "simulated NV machine '%.60s': 'fabric' has no "
+                         "effect: no two of its cards have NVLink",
+                         spec);
     if (plan->confidential && plan->chip->sm < 90)
         return bell_fail(BELL_E_NO_DEVICE,
                          "simulated NV machine '%.60s': 'cc': %s has no "
@@ -309,11 +340,76 @@ parse_card(const char *word, const char *key, uint32_t *set)
     return true;
 }
 
+static bool
+find_link(const char *kind, uint8_t *out_link)
+{
+    static const char *const kinds[] = {
+        [RM_LINK_NONE] = "none",
+        [RM_LINK_PCIE] = "pcie",
+        [RM_LINK_BAR1] = "bar1",
+        [RM_LINK_NVLINK] = "nvlink",
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(kinds); i++) {
+        if (strcmp(kinds[i], kind) != 0)
+            continue;
+        *out_link = (uint8_t)i;
+        return true;
+    }
+    return false;
+}
+
+static void
+set_all_links(struct plan *plan, uint8_t link)
+{
+    memset(plan->links, link, sizeof(plan->links));
+}
+
+/* "KIND" of all pairs, "A-B:KIND" of one. */
+static bool
+parse_link(const char *text, struct plan *plan)
+{
+    uint8_t link;
+    uint32_t a, b;
+
+    if (text[0] < '0' || text[0] > '9') {
+        if (!find_link(text, &link))
+            return false;
+        set_all_links(plan, link);
+        return true;
+    }
+    if (text[1] != '-' || text[2] < '0' || text[2] > '9' || text[3] != ':' ||
+        !find_link(text + 4, &link))
+        return false;
+    a = (uint32_t)(text[0] - '0');
+    b = (uint32_t)(text[2] - '0');
+    if (a == b || a >= plan->n_cards || b >= plan->n_cards)
+        return false;
+    plan->links[a][b] = plan->links[b][a] = link;
+    return true;
+}
+
+/* As the product is sold. */
+static void
+plan_links(struct plan *plan)
+{
+    const struct chip_link *row =
+        chip_link_find(plan->product ? plan->product->name : plan->chip->name);
+    uint8_t link = RM_LINK_NONE;
+
+    if (row && find_link(row->kind, &link))
+        plan->n_nvlinks = row->n_links;
+    if (!plan->n_nvlinks)
+        plan->n_nvlinks = 4; /* of a bridge. guess: with link=nvlink */
+    set_all_links(plan, link);
+}
+
 /* What may follow the chip, between commas. */
 static bool
 parse_option(const char *text, size_t n, struct plan *plan)
 {
-    char word[16] = "", *end;
+    char word[20] = "", *end;
 
     if (n >= sizeof(word))
         return false;
@@ -339,6 +435,12 @@ parse_option(const char *text, size_t n, struct plan *plan)
         parse_card(word, "deny=", &plan->denied) ||
         parse_card(word, "gone=", &plan->gone))
         return true;
+    if (strncmp(word, "link=", 5) == 0)
+        return parse_link(word + 5, plan);
+    if (strcmp(word, "fabric=absent") == 0) {
+        plan->no_fabric = true;
+        return true;
+    }
     if (strcmp(word, "mode=prohibited") == 0) {
         plan->compute_mode = RM_MODE_PROHIBITED;
         return true;
@@ -381,8 +483,12 @@ parse_spec(const char *spec, struct plan *out_plan)
             return unknown_nv_spec(spec);
         plan.n_cards = (uint32_t)strtoul(rest + 1, &end, 10);
         rest = end;
+        if (plan.n_cards > RM_MAX_CARDS)
+            return unknown_nv_spec(spec);
     }
     plan.version = nvsim_find_version(DEFAULT_BRANCH);
+    if (plan.chip)
+        plan_links(&plan);
     while (*rest == ',') {
         rest++;
         n = strcspn(rest, ",");
@@ -404,12 +510,14 @@ nvsim_machine_get(const struct plan *plan, struct rm_machine **out_machine)
     struct rm_machine *m;
     char spec[sizeof(m->spec)];
 
-    snprintf(spec, sizeof(spec), "%s*%u,%s,%u,%x,%u,%u,%d,%d,%x,%x,%x,%d,%u",
-             plan->product ? plan->product->name : plan->chip->name,
-             plan->n_cards, plan->version, plan->n_sm, plan->sm_version,
-             plan->bar1_mib, plan->flip_every, plan->confidential,
-             plan->ordered, plan->hidden, plan->denied, plan->gone,
-             plan->first_is_old, plan->compute_mode);
+    snprintf(
+        spec, sizeof(spec), "%s*%u,%s,%u,%x,%u,%u,%d,%d,%x,%x,%x,%d,%u,%d,%llx",
+        plan->product ? plan->product->name : plan->chip->name, plan->n_cards,
+        plan->version, plan->n_sm, plan->sm_version, plan->bar1_mib,
+        plan->flip_every, plan->confidential, plan->ordered, plan->hidden,
+        plan->denied, plan->gone, plan->first_is_old, plan->compute_mode,
+        plan->no_fabric,
+        (unsigned long long)hash_bytes(plan->links, sizeof(plan->links), 0));
     for (m = registry; m; m = m->next) {
         if (strcmp(m->spec, spec) == 0)
             break;
@@ -609,6 +717,33 @@ nvsim_kio_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
     struct rm_process *process = nvsim_enter(kio);
 
     return nvsim_leave(process, rm_read_file(process->machine, path, buf, cap));
+}
+
+/* By where they are on PCI. */
+static const struct rm_card *
+card_at(const struct rm_machine *machine, uint32_t place)
+{
+    uint32_t i;
+
+    for (i = 0; i < machine->n_cards; i++) {
+        if (kio_pci_place(0, machine->cards[i].bus, 0) == place)
+            return &machine->cards[i];
+    }
+    return NULL;
+}
+
+static bool
+nvsim_kio_link_bytes(struct kio *kio, uint32_t card, uint32_t owner,
+                     struct kio_link_bytes *out_bytes)
+{
+    struct rm_process *process = nvsim_enter(kio);
+    const struct rm_card *a = card_at(process->machine, card);
+    const struct rm_card *b = card_at(process->machine, owner);
+
+    if (a && b)
+        sim_links_get(process->machine->traffic, a->index, b->index, out_bytes);
+    (void)nvsim_leave(process, 0);
+    return a && b;
 }
 
 /* ---- mappings ---- */
@@ -817,6 +952,7 @@ static const struct kio_ops sim_ops = {
     .read_file = nvsim_kio_read_file,
     .may_open = nvsim_kio_may_open,
     .explain = nvsim_kio_explain,
+    .link_bytes = nvsim_kio_link_bytes,
 };
 
 bell_status

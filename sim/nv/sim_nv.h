@@ -17,6 +17,10 @@
  *   gone=N       card N fell off the bus: ENXIO
  *   mode=WORD    compute mode: exclusive (to a process), prohibited
  *   first=sm_70  the first card is one that no driver here is for
+ *   link=KIND    how its cards reach each other: nvlink, bar1, pcie, none;
+ *                as the product is sold (base/chip.h) if not said
+ *   link=A-B:KIND  the same of two of them
+ *   fabric=absent  nobody has configured the switches of NVLink
  *
  * Not simulated: OS events (poll waits and says nothing), managed memory and
  * page faults of UVM, partitions, dma-buf export, several subdevices.

@@ -51,6 +51,10 @@ struct sim_ptx_mem {
     bool (*pause)(void *user);
     /* The same, before each block; it may take its time. */
     bool (*next_block)(void *user);
+    /* NULL, or called for data accesses once *crosses is set, which `at` does:
+     * that many bytes at va were found. The card counts what is another's. */
+    void (*count)(void *user, uint64_t va, uint32_t n_bytes, bool is_write);
+    const bool *crosses;
     /* For who steps through the launch: copies memory, false where it is not
      * mapped. NULL: there is nothing to be seen. */
     bool (*peek)(void *user, uint64_t va, void *out, uint32_t n_bytes);

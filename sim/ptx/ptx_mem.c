@@ -148,10 +148,22 @@ judge_nc(struct px_run *r, const struct px_span *s, const uint64_t *addr)
     return true;
 }
 
+/* Some memory of the launch is another card's: each access of a lane. */
+static void
+count_crossing(const struct sim_ptx_mem *mem, const struct px_span *s,
+               const uint64_t *addr)
+{
+    uint32_t left;
+
+    for (left = s->mask; left; left &= left - 1)
+        mem->count(mem->user, addr[px_first(left)], s->n_bytes, s->is_write);
+}
+
 static bool
 in_global(struct px_run *r, const struct px_span *s, const uint64_t *addr,
           uint64_t min, uint64_t max, uint8_t *out[PX_LANES])
 {
+    const struct sim_ptx_mem *mem = &r->launch->mem;
     uint32_t lane, first = px_first(s->mask);
     uint8_t *p = find_global(r, addr[first], s->n_bytes, s->is_write);
 
@@ -162,6 +174,8 @@ in_global(struct px_run *r, const struct px_span *s, const uint64_t *addr,
     if (p && r->page_log2 && min >> r->page_log2 == max >> r->page_log2) {
         for (lane = 0; lane < PX_LANES; lane++)
             out[lane] = p + (int64_t)(addr[lane] - addr[first]);
+        if (__builtin_expect(mem->count && *mem->crosses, 0))
+            count_crossing(mem, s, addr);
         return true;
     }
     for (lane = 0; lane < PX_LANES; lane++) {
@@ -174,6 +188,8 @@ in_global(struct px_run *r, const struct px_span *s, const uint64_t *addr,
             return false;
         }
     }
+    if (__builtin_expect(mem->count && *mem->crosses, 0))
+        count_crossing(mem, s, addr);
     return true;
 }
 

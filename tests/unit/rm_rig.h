@@ -46,6 +46,7 @@ struct nv_channel_alloc;
 #define S_RANGE            0x5bu
 #define S_IN_USE           0x63u
 #define S_UVM_IN_USE       0x68u
+#define S_FABRIC           0x81u
 
 #define GR0          1u
 #define COPY(n)      (9u + (n))

@@ -978,7 +978,6 @@ buffers_between_cards(void **state)
 {
     struct nv_device *a = open_nv("NV:0@sim:sm_90*2");
     struct nv_device *b = open_nv("NV:1@sim:sm_90*2");
-    bool uvm = a->control->vm == &nv_vm_uvm;
     struct sim_nv_usage before, after;
 
     (void)state;
@@ -988,10 +987,11 @@ buffers_between_cards(void **state)
     hcq_memory_trim(&b->base);
     sim_nv_usage(a->kio, &before);
     assert_true(copies_of_peer(a, b, HCQ_MEM_HOST_VISIBLE));
-    assert_int_equal(copies_of_peer(a, b, 0), uvm);
+    assert_true(copies_of_peer(a, b, 0));
     assert_true(copies_of_peer(b, a, HCQ_MEM_HOST_VISIBLE));
-    assert_int_equal(copies_of_peer(b, a, 0), uvm);
+    assert_true(copies_of_peer(b, a, 0));
     assert_true(copies_of_peer(a, a, HCQ_MEM_HOST_VISIBLE));
+    assert_true(copies_of_peer(a, a, 0));
     hcq_memory_trim(&a->base);
     hcq_memory_trim(&b->base);
     sim_nv_usage(a->kio, &after);
@@ -1047,9 +1047,10 @@ what_is_shared(void **state)
 static void
 three_cards(void)
 {
-    struct nv_device *owners[2] = {open_nv("NV:0@sim:sm_90*3"),
-                                   open_nv("NV:1@sim:sm_90*3")};
-    struct nv_device *c = open_nv("NV:2@fault:poll:1000000=EIO@sim:sm_90*3");
+    struct nv_device *owners[2] = {open_nv("NV:0@sim:sm_90*3,link=pcie"),
+                                   open_nv("NV:1@sim:sm_90*3,link=pcie")};
+    struct nv_device *c =
+        open_nv("NV:2@fault:poll:1000000=EIO@sim:sm_90*3,link=pcie");
     struct nv_mem mem[4];
     uint64_t va[4];
     uint32_t i;

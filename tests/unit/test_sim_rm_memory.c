@@ -736,6 +736,24 @@ dup_object(const struct rig *to, uint32_t parent, uint32_t client,
     return status;
 }
 
+/* NVOS46_FLAGS_P2P_ENABLE_NOSLI */
+#define P2P (2u << 20)
+
+/* The rig's card and the one of that subdevice are peers. */
+static uint32_t
+pair_cards(const struct rig *rig, uint32_t subdevice, uint32_t mask)
+{
+    struct nv503b_alloc params = {
+        .hSubDevice = rig->subdevice,
+        .hPeerSubDevice = subdevice,
+        .subDevicePeerIdMask = mask,
+    };
+    uint32_t pair = 0;
+
+    return rig_alloc(rig, rig->client, NV50_P2P, NV_S_NV503B_ALLOC, &params,
+                     &pair);
+}
+
 /* The first card's channel writes to the second one's memory. */
 static void
 test_peers(void **state)
@@ -744,6 +762,7 @@ test_peers(void **state)
     struct kio_file node, view;
     struct rig rig, stranger;
     uint32_t peer = 0, memory = 0, copy = 0, carrier = 0, other = 0, first;
+    uint32_t sub = 0;
     uint64_t va = 0;
     uint32_t *cpu;
 
@@ -770,8 +789,13 @@ test_peers(void **state)
     *cpu = 0;
     rig.device = first;
     assert_int_equal(rig_carrier(&rig, HUGE, HUGE, &carrier, NULL), 0);
+    /* without the flag for peers; and before the cards are some */
     assert_int_equal(rig_map_gpu(&rig, carrier, memory, 0, HUGE, 0, &va),
-                     S_PARENT);
+                     S_STATE);
+    assert_int_equal(rig_map_gpu(&rig, carrier, memory, 0, HUGE, P2P, &va),
+                     S_STATE);
+    assert_int_equal(rig_map_gpu(&rig, carrier, rig.memory, 0, HUGE, P2P, &va),
+                     S_STATE);
     assert_int_equal(dup_object(&rig, rig.client, rig.client, memory, &copy),
                      S_PARENT);
     assert_int_equal(dup_object(&rig, rig.device, 0x5, memory, &copy),
@@ -785,7 +809,19 @@ test_peers(void **state)
     assert_int_equal(rig_free(&stranger, other), 0);
     assert_int_equal(dup_object(&rig, rig.device, rig.client, memory, &copy),
                      0);
-    assert_int_equal(rig_map_gpu(&rig, carrier, copy, 0, HUGE, 0, &va), 0);
+    /* below this card's device it would be other memory */
+    assert_int_equal(rig_map_gpu(&rig, carrier, copy, 0, HUGE, 0, &va),
+                     S_STATE);
+    assert_int_equal(rig_free(&rig, copy), 0);
+    copy = 0;
+    assert_int_equal(dup_object(&rig, peer, rig.client, memory, &copy), 0);
+    assert_int_equal(pair_cards(&rig, peer, 0), S_ARGUMENT);
+    assert_int_equal(
+        rig_alloc(&rig, peer, NV20_SUBDEVICE_0, NO_STRUCT, NULL, &sub), 0);
+    assert_int_equal(pair_cards(&rig, rig.subdevice, 0), S_NOT_SUPPORTED);
+    assert_int_equal(pair_cards(&rig, sub, 3), S_ARGUMENT);
+    assert_int_equal(pair_cards(&rig, sub, 0), 0);
+    assert_int_equal(rig_map_gpu(&rig, carrier, copy, 0, HUGE, P2P, &va), 0);
     /* the copy keeps the memory */
     assert_int_equal(rig_free(&rig, memory), 0);
     rig_release(&rig, va, 77);

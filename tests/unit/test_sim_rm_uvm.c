@@ -611,7 +611,7 @@ set_peers(const struct uvm_rig *u, bool enable)
         &p);
 }
 
-/* The first card's space with memory of the second. */
+/* The first card's space with memory of the second, by PCIe. */
 static void
 test_peers(void **state)
 {
@@ -622,7 +622,7 @@ test_peers(void **state)
     uint32_t peer = 0, sub = 0, memory = 0, first;
 
     (void)state;
-    uvm_rig_init(&u, "sm_90*2");
+    uvm_rig_init(&u, "sm_90*2,link=pcie");
     start(&u);
     rig_open(&u.rig, "/dev/nvidia1", &node);
     assert_int_equal(rig_alloc(&u.rig, u.rig.client, NV01_DEVICE_0,
@@ -640,6 +640,7 @@ test_peers(void **state)
     assert_int_equal(map_external(&u, BASE, HUGE, 0, memory, u.uuid), S_DEVICE);
     assert_int_equal(set_peers(&u, true), S_DEVICE); /* not registered */
     assert_int_equal(register_gpu(&u, u.other_uuid), 0);
+    assert_int_equal(register_gpu(&u, u.other_uuid), S_DEVICE);
     assert_int_equal(set_peers(&u, false), S_DEVICE);
     assert_int_equal(set_peers(&u, true), 0);
     assert_int_equal(set_peers(&u, true), S_DEVICE);
@@ -652,6 +653,75 @@ test_peers(void **state)
     assert_int_equal(usage.va_mapped_bytes, 0);
     kio_close(&node);
     uvm_rig_fini(&u);
+}
+
+/* What the first card may map after the registration and after the call, by
+ * kind of link and branch. */
+static void
+test_links(void **state)
+{
+    static const struct {
+        const char *spec;
+        uint32_t registers, first_map, enable, second_map;
+    } rows[] = {
+        {"sm_90*2", 0, 0, S_DEVICE, 0},
+        {"h100*2", 0, 0, S_DEVICE, 0},
+        {"sm_90*2,link=nvlink,branch=535", 0, 0, S_DEVICE, 0},
+        {"sm_120*2,branch=595", 0, 0, S_DEVICE, 0},
+        /* which does not know of BAR1 */
+        {"sm_120*2,branch=580", 0, S_DEVICE, 0, 0},
+        {"l40s*2", 0, S_DEVICE, 0, 0},
+        {"sm_90*2,link=pcie,branch=610", 0, S_DEVICE, 0, 0},
+        {"rtx4090*2", 0, S_DEVICE, S_NOT_SUPPORTED, S_DEVICE},
+        {"h100*2,link=none", 0, S_DEVICE, S_NOT_SUPPORTED, S_DEVICE},
+        {"h100*3,link=0-1:pcie", 0, S_DEVICE, 0, 0},
+        {"h100*2,fabric=absent", S_FABRIC, S_DEVICE, S_DEVICE, S_DEVICE},
+    };
+    struct nv0080_alloc device = {.deviceId = 1};
+    struct kio_file node;
+    struct uvm_rig u;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        uint32_t peer = 0, sub = 0, memory = 0, first;
+
+        uvm_rig_init(&u, rows[i].spec);
+        if (rows[i].registers) {
+            struct uvm_initialize init = {0};
+
+            assert_int_equal(
+                uvm_call(&u, UVM_INITIALIZE, NV_S_UVM_INITIALIZE, &init), 0);
+            assert_int_equal(register_gpu(&u, u.uuid), rows[i].registers);
+            uvm_rig_fini(&u);
+            continue;
+        }
+        start(&u);
+        rig_open(&u.rig, "/dev/nvidia1", &node);
+        assert_int_equal(rig_alloc(&u.rig, u.rig.client, NV01_DEVICE_0,
+                                   NV_S_NV0080_ALLOC, &device, &peer),
+                         0);
+        assert_int_equal(
+            rig_alloc(&u.rig, peer, NV20_SUBDEVICE_0, NO_STRUCT, NULL, &sub),
+            0);
+        read_uuid(&u.rig, sub, u.other_uuid);
+        first = u.rig.device;
+        u.rig.device = peer;
+        assert_int_equal(rig_video(&u.rig, HUGE, &memory), 0);
+        u.rig.device = first;
+        assert_int_equal(create_range(&u, BASE, 2 * HUGE), 0);
+        assert_int_equal(register_gpu(&u, u.other_uuid), 0);
+        if (map_external(&u, BASE, HUGE, 0, memory, u.uuid) !=
+            rows[i].first_map)
+            fail_msg("%s: the first mapping", rows[i].spec);
+        if (set_peers(&u, true) != rows[i].enable)
+            fail_msg("%s: enabling peers", rows[i].spec);
+        if (map_external(&u, BASE + HUGE, HUGE, 0, memory, u.uuid) !=
+            rows[i].second_map)
+            fail_msg("%s: the second mapping", rows[i].spec);
+        kio_close(&node);
+        uvm_rig_fini(&u);
+    }
 }
 
 int
@@ -667,6 +737,7 @@ main(void)
         cmocka_unit_test(test_shared_window),
         cmocka_unit_test(test_channel_rules),
         cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_links),
     };
 
     if (log_init() != BELL_OK)

@@ -184,6 +184,13 @@ lock_fail(int error)
                            strerror(error));
 }
 
+void
+nvgpu_join(struct nvgpu *gpu, struct sim_links *traffic, uint32_t index)
+{
+    gpu->traffic = traffic;
+    gpu->index = index;
+}
+
 bell_status
 nvgpu_create(const struct nvgpu_chip *chip, struct nvgpu **out_gpu)
 {

@@ -92,8 +92,13 @@ struct nvgpu;       /* a card */
 struct nvgpu_space; /* a GPU address space: page tables */
 struct nvgpu_chan;  /* a hardware channel */
 
+struct sim_links;
+
 BELL_MUST_CHECK bell_status nvgpu_create(const struct nvgpu_chip *chip,
                                          struct nvgpu **out_gpu);
+/* It is card `index` of a box that counts what its cards move (sim/links.h);
+ * before it has channels. */
+void nvgpu_join(struct nvgpu *gpu, struct sim_links *traffic, uint32_t index);
 /* Its spaces and channels are gone. */
 void nvgpu_destroy(struct nvgpu *gpu);
 
@@ -114,6 +119,9 @@ enum nvgpu_map_flag {
     NVGPU_MAP_SYSTEM = 1u << 1,  /* host memory; else the card's */
     NVGPU_MAP_SNOOPED = 1u << 2, /* of host memory */
 };
+/* Memory of card `n` of the box, which is another one (SIM_PAGE_OF_CARD). */
+#define NVGPU_MAP_PEER(n)   (((n) + 1u) << 8)
+#define NVGPU_MAP_PEER_MASK (15u << 8)
 
 BELL_MUST_CHECK bell_status nvgpu_space_create(struct nvgpu *gpu,
                                                struct nvgpu_space **out_space);

@@ -22,6 +22,7 @@ nvgpu_read(struct nvgpu_chan *chan, uint64_t va, void *out, uint64_t bytes,
             return nvgpu_fail_mmu(chan, va, NVGPU_READ, who);
         n = n < bytes ? n : bytes;
         memcpy(to, from, n);
+        nvgpu_count_data(chan, va, n, false, false);
         to += n;
         va += n;
         bytes -= n;
@@ -44,6 +45,7 @@ nvgpu_write(struct nvgpu_chan *chan, uint64_t va, const void *data,
             return nvgpu_fail_mmu(chan, va, NVGPU_WRITE, who);
         n = n < bytes ? n : bytes;
         memcpy(to, from, n);
+        nvgpu_count_data(chan, va, n, true, false);
         chan->last_written = (uint8_t *)to + n - 1;
         from += n;
         va += n;

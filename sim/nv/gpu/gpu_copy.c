@@ -105,6 +105,8 @@ copy_pitch_line(struct nvgpu_chan *chan, uint64_t to, uint64_t from,
             return nvgpu_fail_mmu(chan, to, NVGPU_WRITE, "the copy engine");
         n = n < n_from ? n : n_from;
         n = n < n_to ? n : n_to;
+        nvgpu_count_data(chan, from, n, false, false);
+        nvgpu_count_data(chan, to, n, true, false);
         memmove(dst, src, n);
         from += n;
         to += n;

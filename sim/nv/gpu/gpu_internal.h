@@ -70,6 +70,8 @@ struct nvgpu_module; /* gpu_code.c */
 
 struct nvgpu {
     const struct nvgpu_chip *chip;
+    struct sim_links *traffic; /* borrowed; NULL: it stands alone */
+    uint32_t index;
     int window_fd;
     _Atomic uint32_t *window; /* mapped */
     pthread_t watcher;
@@ -226,6 +228,7 @@ struct nvgpu_chan {
     uint32_t n_constant_invalidates;
     uint8_t bank[2][65536]; /* banks 0 and 3 of what runs */
     struct sim_walk walk;
+    int span_owner; /* of what nvgpu_span gave last: another card, or -1 */
 };
 
 /* Looks at GPPut; called by the watcher, with gpu->lock held. */
@@ -252,6 +255,10 @@ nvgpu_stopped(const struct nvgpu_chan *chan)
  * until the walk is left or pauses (gpu_space.c). */
 void *nvgpu_span(struct nvgpu_chan *chan, uint64_t va, bool is_write,
                  uint64_t *out_bytes);
+/* That many bytes at va, in one piece and mapped, are read or written as data:
+ * of another card's memory they count. */
+void nvgpu_count_data(struct nvgpu_chan *chan, uint64_t va, uint64_t bytes,
+                      bool is_write, bool by_kernel);
 bool nvgpu_read(struct nvgpu_chan *chan, uint64_t va, void *out, uint64_t bytes,
                 const char *who);
 /* Behind a kernel or copy: nvgpu_chip's flip_every. */

@@ -68,6 +68,7 @@ struct run {
     struct sim_ptx_kernel_info kernel;
     struct sim_ptx_module_info info;
     uint64_t shared_window, shared_window_bytes, local_window;
+    bool crosses; /* it uses memory of another card */
     struct sim_ptx_launch ptx;
 };
 
@@ -353,7 +354,16 @@ at(void *user, uint64_t va, uint32_t n_bytes, bool is_write)
     host = nvgpu_span(r->chan, va, is_write, &n);
     if (host && is_write && n >= n_bytes)
         r->chan->last_written = host;
+    r->crosses |= r->chan->span_owner >= 0;
     return host && n >= n_bytes ? host : NULL;
+}
+
+static void
+count(void *user, uint64_t va, uint32_t n_bytes, bool is_write)
+{
+    struct run *r = user;
+
+    nvgpu_count_data(r->chan, va, n_bytes, is_write, true);
 }
 
 static bool
@@ -499,6 +509,8 @@ run_ptx_kernel(struct run *r)
     r->ptx.mem = (struct sim_ptx_mem){.at = at,
                                       .user = r,
                                       .page_bytes = NVGPU_PAGE_BYTES,
+                                      .count = count,
+                                      .crosses = &r->crosses,
                                       .pause = pause_kernel,
                                       .next_block = next_block,
                                       .peek = peek};

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "sim/links.h"
 
 bell_status
 nvgpu_space_create(struct nvgpu *gpu, struct nvgpu_space **out_space)
@@ -44,6 +45,7 @@ nvgpu_space_map(struct nvgpu_space *space, uint64_t va, void *host,
         page_flags |= SIM_PAGE_READ_ONLY;
     if (flags & NVGPU_MAP_SYSTEM)
         page_flags |= SIM_PAGE_SYSTEM;
+    page_flags |= flags & NVGPU_MAP_PEER_MASK;
     return sim_space_map(space->pages, va, host, size_bytes, page_bytes,
                          page_flags);
 }
@@ -68,5 +70,24 @@ nvgpu_span(struct nvgpu_chan *chan, uint64_t va, bool is_write,
     void *host = sim_walk_span(&chan->walk, va, out_bytes, &flags);
 
     assert(out_bytes);
+    chan->span_owner = SIM_PAGE_OWNER(flags);
     return is_write && (flags & SIM_PAGE_READ_ONLY) ? NULL : host;
+}
+
+void
+nvgpu_count_data(struct nvgpu_chan *chan, uint64_t va, uint64_t bytes,
+                 bool is_write, bool by_kernel)
+{
+    struct nvgpu *gpu = chan->gpu;
+    uint32_t flags;
+    uint64_t n;
+    int owner;
+
+    if (!gpu->traffic || !sim_walk_span(&chan->walk, va, &n, &flags))
+        return;
+    owner = SIM_PAGE_OWNER(flags);
+    if (owner >= 0)
+        sim_links_add(gpu->traffic, gpu->index, (uint32_t)owner,
+                      by_kernel ? SIM_LINK_KERNEL : SIM_LINK_COPY, is_write,
+                      bytes);
 }

@@ -66,6 +66,7 @@ enum rm_status {
     RM_OUT_OF_RANGE = 0x5b,
     RM_STATE_IN_USE = 0x63,
     RM_UVM_ADDRESS_IN_USE = 0x68,
+    RM_FABRIC_NOT_READY = 0x81,
     RM_WARN_NOTHING_TO_DO = 0x10006,
 };
 
@@ -75,6 +76,7 @@ struct rm_mapping;
 struct rm_object;
 struct rm_process;
 struct rm_uvm;
+struct sim_links;
 
 /* ---- cards and machines -------------------------------------------------- */
 
@@ -101,6 +103,14 @@ struct rm_card {
     uint64_t bar0_base, bar1_base;
 };
 
+/* How two cards reach each other, in the worst order. */
+enum rm_link {
+    RM_LINK_NONE,
+    RM_LINK_PCIE, /* by mailboxes in BAR1 */
+    RM_LINK_BAR1, /* all of the memory lies in BAR1 */
+    RM_LINK_NVLINK,
+};
+
 /* Shared by processes; in the registry (sim_nv.c). */
 struct rm_machine {
     struct rm_machine *next; /* of the registry */
@@ -114,7 +124,13 @@ struct rm_machine {
     uint32_t hidden, denied, gone;
     uint32_t compute_mode; /* NV2080_CTRL_GPU_COMPUTE_MODE_RULES_* of all */
     bool first_is_old;     /* the first card's classes are of a GV100 */
-    struct nv_abi abi;     /* the driver that it plays */
+    uint8_t links[RM_MAX_CARDS][RM_MAX_CARDS]; /* enum rm_link; symmetric */
+    uint32_t n_nvlinks;                        /* of a card that has some */
+    bool no_fabric; /* nobody has configured the switches between them */
+    /* Objects that make two cards peers. */
+    uint32_t n_peerings[RM_MAX_CARDS][RM_MAX_CARDS];
+    struct sim_links *traffic; /* owned */
+    struct nv_abi abi;         /* the driver that it plays */
     pthread_mutex_t lock;
     uint32_t n_cards;
     struct rm_card cards[RM_MAX_CARDS];
@@ -302,6 +318,7 @@ enum rm_kind {
     RM_KIND_BINAPI,       /* private commands: none is known */
     RM_KIND_MASTER,       /* asks about error interrupts */
     RM_KIND_P2P,          /* for other devices' drivers */
+    RM_KIND_PEERS,        /* two cards that reach each other */
     RM_KIND_EVENT,        /* accepted, never comes */
     RM_KIND_COUNT         /* as a class's parent: any */
 };
@@ -321,6 +338,7 @@ struct rm_object {
     struct rm_channel *channel; /* owned: of a channel; a compute or copy
                                    object's is its parent's */
     struct rm_object *target;   /* of a debugger: a compute object */
+    struct rm_card *peer;       /* of peers: the other card */
     uint64_t va, size_bytes;    /* of a carrier */
     bool has_range;             /* of a carrier: it holds those addresses */
     uint32_t n_registered;      /* of a P2P object: spaces; a group: shares */
@@ -390,6 +408,7 @@ enum rm_status rm_alloc_copy(struct rm_alloc *a);
 enum rm_status rm_alloc_debugger(struct rm_alloc *a);
 enum rm_status rm_alloc_shared_data(struct rm_alloc *a); /* 0xDE */
 enum rm_status rm_alloc_event(struct rm_alloc *a);       /* 0x79 */
+enum rm_status rm_alloc_peers(struct rm_alloc *a);       /* 0x503B */
 
 /* The process has mapped memory: a channel's USERD may be in it. */
 void rm_channels_mapped(struct rm_machine *machine, const struct rm_mapping *m);
@@ -400,6 +419,8 @@ void rm_channel_destroy(struct rm_channel *channel);
 /* An object on it goes: RM waits for its kernels for a while. */
 void rm_channel_lose_object(const struct rm_channel *channel);
 void rm_carrier_fini(struct rm_object *object);
+void rm_peers_fini(struct rm_object *object);
+void rm_peers_forget(struct rm_object *subdevice);
 
 /* ---- processes and files (sim_nv.c, rm.c) ---- */
 
@@ -504,9 +525,12 @@ enum rm_status rm_control(struct rm_process *process, int ctl_file,
                           uint32_t client, uint32_t object, uint32_t command,
                           uint64_t params, uint32_t params_bytes);
 
-/* Rows of rm_channel.c and rm_query.c; the others are rm_control.c's own. */
-extern const struct rm_control_row rm_channel_controls[], rm_query_controls[];
-extern const size_t rm_n_channel_controls, rm_n_query_controls;
+/* Rows of rm_channel.c, rm_peer.c and rm_query.c; the others are rm_control.c's
+ * own. */
+extern const struct rm_control_row rm_channel_controls[], rm_peer_controls[],
+    rm_query_controls[];
+extern const size_t rm_n_channel_controls, rm_n_peer_controls,
+    rm_n_query_controls;
 
 /* NV2080 engine types. src: docs/hardware/nvidia-kernel.md, "Bring-up", step
  * 14. */
@@ -516,6 +540,16 @@ uint32_t rm_copy_engine_type(const struct rm_machine *machine, uint32_t idx);
 /* Whether it is the type of one of the chip's; its number in *out_idx. */
 bool rm_copy_engine_idx(const struct rm_machine *machine, uint32_t engine,
                         uint32_t *out_idx);
+
+/* ---- peers (rm_peer.c) ---- */
+
+/* Of two cards, as things stand: NONE also where the fabric is not ready. */
+enum rm_link rm_link_of(const struct rm_machine *machine, uint32_t a,
+                        uint32_t b);
+bool rm_has_nvlink(const struct rm_machine *machine, uint32_t card);
+/* Two cards are peers once more, once less. */
+void rm_peering_add(struct rm_machine *machine, uint32_t a, uint32_t b);
+void rm_peering_remove(struct rm_machine *machine, uint32_t a, uint32_t b);
 
 /* ---- UVM (rm_uvm.c) ---- */
 

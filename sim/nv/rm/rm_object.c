@@ -203,10 +203,15 @@ fini(struct rm_object *object)
         if (object->channel)
             rm_channel_lose_object(object->channel);
         break;
+    case RM_KIND_PEERS:
+        rm_peers_fini(object);
+        break;
+    case RM_KIND_SUBDEVICE:
+        rm_peers_forget(object);
+        break;
     case RM_KIND_GROUP:
     case RM_KIND_CLIENT:
     case RM_KIND_DEVICE:
-    case RM_KIND_SUBDEVICE:
     case RM_KIND_SHARE:
     case RM_KIND_DEBUGGER:
     case RM_KIND_CONFIDENTIAL:
@@ -398,6 +403,7 @@ static const struct class_row classes[] = {
     {NV_CONFIDENTIAL_COMPUTE, NV_S_NV_CONFIDENTIAL_COMPUTE_ALLOC, RM_KIND_CONFIDENTIAL, RM_KIND_CLIENT, false, false, alloc_plain},
     {NV2081_BINAPI, NV_S_NV2081_ALLOC, RM_KIND_BINAPI, RM_KIND_SUBDEVICE, false, true, alloc_plain},
     {GF100_SUBDEVICE_MASTER, NO_STRUCT, RM_KIND_MASTER, RM_KIND_SUBDEVICE, false, true, alloc_plain},
+    {NV50_P2P, NV_S_NV503B_ALLOC, RM_KIND_PEERS, RM_KIND_CLIENT, true, false, rm_alloc_peers},
     {NV50_THIRD_PARTY_P2P, NV_S_NV503C_ALLOC, RM_KIND_P2P, RM_KIND_SUBDEVICE, false, true, alloc_plain},
     {RM_USER_SHARED_DATA, NV_S_NV00DE_ALLOC, RM_KIND_MEMORY, RM_KIND_SUBDEVICE, true, true, rm_alloc_shared_data},
     {NV01_EVENT_OS_EVENT, NV_S_NV0005_ALLOC, RM_KIND_EVENT, RM_KIND_COUNT, true, true, rm_alloc_event},

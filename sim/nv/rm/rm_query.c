@@ -43,7 +43,7 @@ accept_without_effect(struct rm_control *c)
     return RM_OK;
 }
 
-/* Nothing is there, on any chip: no links, no boost groups, no simulation, no
+/* Nothing is there, on any chip: no boost groups, no simulation, no
  * rules, no memory operations that need enabling. */
 static enum rm_status
 say_none(struct rm_control *c)
@@ -136,22 +136,6 @@ get_active_devices(struct rm_control *c)
         p->devices[p->numDevices].gpuInstanceId = NO_ID;
         p->devices[p->numDevices++].computeInstanceId = NO_ID;
     }
-    return RM_OK;
-}
-
-/* What one card can do to another is not known: a list of one is answered. */
-static enum rm_status
-get_p2p_caps(struct rm_control *c)
-{
-    struct nv0000_system_get_p2p_caps_matrix *p = c->params;
-
-    if (p->grpACount != 1 || p->grpBCount > 1 ||
-        (p->grpBCount && p->gpuIdGrpB[0] != p->gpuIdGrpA[0]))
-        return rm_refuse(RM_NOT_SUPPORTED, "capabilities between cards");
-    if (!rm_card_of_id(c->machine, p->gpuIdGrpA[0]))
-        return rm_refuse(RM_INVALID_ARGUMENT, "no card of id 0x%x",
-                         p->gpuIdGrpA[0]);
-    p->p2pCaps[0] = 0;
     return RM_OK;
 }
 
@@ -499,7 +483,6 @@ unregister_memory(struct rm_control *c)
 const struct rm_control_row rm_query_controls[] = {
     {NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, NV_S_NV0000_SYSTEM_GET_BUILD_VERSION, CLIENT, query_build_version},
     {NV0000_CTRL_CMD_SYSTEM_GET_FEATURES, NV_S_NV0000_SYSTEM_GET_FEATURES, CLIENT, get_features},
-    {NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_MATRIX, NV_S_NV0000_SYSTEM_GET_P2P_CAPS_MATRIX, CLIENT, get_p2p_caps},
     {NV0000_CTRL_CMD_GPU_GET_ID_INFO, NV_S_NV0000_GPU_GET_ID_INFO, CLIENT, query_id_info},
     {NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS, NV_S_NV0000_GPU_GET_ACTIVE_DEVICE_IDS, CLIENT, get_active_devices},
     {NV0000_CTRL_CMD_GPU_GET_MEMOP_ENABLE, NV_S_NV0000_GPU_GET_MEMOP_ENABLE, CLIENT, say_none},
@@ -518,7 +501,6 @@ const struct rm_control_row rm_query_controls[] = {
     {NV2080_CTRL_CMD_GPU_QUERY_COMPUTE_MODE_RULES, NV_S_NV2080_GPU_QUERY_COMPUTE_MODE_RULES, SUBDEVICE, get_compute_mode},
     {NV2080_CTRL_CMD_GPU_ACQUIRE_COMPUTE_MODE_RESERVATION, RM_NO_PARAMS, SUBDEVICE, reserve_card},
     {NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, NV_S_NV2080_GPU_GET_COMPUTE_POLICY_CONFIG, SUBDEVICE, get_policies},
-    {NV2080_CTRL_CMD_GET_GPU_FABRIC_PROBE_INFO, NV_S_NV2080_GET_GPU_FABRIC_PROBE_INFO, SUBDEVICE, say_none},
     {NV2080_CTRL_CMD_GR_GET_CAPS_V2, NV_S_NV2080_GR_GET_CAPS_V2, SUBDEVICE, get_gr_caps},
     {NV2080_CTRL_CMD_GR_GET_CTX_BUFFER_SIZE, NV_S_NV2080_GR_GET_CTX_BUFFER_SIZE, SUBDEVICE, get_context_bytes},
     {NV2080_CTRL_CMD_GR_GET_SM_ISSUE_RATE_MODIFIER, NV_S_NV2080_GR_GET_SM_ISSUE_RATE_MODIFIER, SUBDEVICE, say_none},
@@ -527,7 +509,6 @@ const struct rm_control_row rm_query_controls[] = {
     {NV2080_CTRL_CMD_BUS_GET_C2C_INFO, NV_S_NV2080_BUS_GET_C2C_INFO, SUBDEVICE, say_none},
     {NV2080_CTRL_CMD_RC_RELEASE_WATCHDOG_REQUESTS, RM_NO_PARAMS, SUBDEVICE, accept_without_effect},
     {NV2080_CTRL_CMD_RC_SOFT_DISABLE_WATCHDOG, RM_NO_PARAMS, SUBDEVICE, accept_without_effect},
-    {NV2080_CTRL_CMD_NVLINK_GET_NVLINK_STATUS, NV_S_NV2080_NVLINK_GET_NVLINK_STATUS, SUBDEVICE, say_none},
     {NV90E6_CTRL_CMD_MASTER_GET_VIRTUAL_FUNCTION_ERROR_CONT_INTR_MASK, NV_S_NV90E6_GET_ERROR_CONT_INTR_MASK, MASTER, get_error_masks},
     {NV503C_CTRL_CMD_REGISTER_VA_SPACE, NV_S_NV503C_REGISTER_VA_SPACE, P2P, register_vas},
     {NV503C_CTRL_CMD_REGISTER_VIDMEM, NV_S_NV503C_REGISTER_VIDMEM, P2P, register_memory},

@@ -6,8 +6,8 @@
  * chooses in a space; the statuses for an overlap of mappings
  * (INVALID_ARGUMENT, which a second mapping in one carrier is known to give),
  * for a misaligned mapping (INVALID_OFFSET) and for one in a space that is
- * UVM's (NOT_SUPPORTED); that memory of another card wants an object of its own
- * below this card's device (RM_DUP_OBJECT) before it can be mapped.
+ * UVM's (NOT_SUPPORTED); that host memory below another card's device wants an
+ * object of its own below this one's (RM_DUP_OBJECT) before it can be mapped.
  */
 #include "sim/nv/rm/rm.h"
 
@@ -38,7 +38,10 @@
 #define OS46_SNOOP     (1u << 4)
 #define OS46_PAGE(f)   ((f) >> 8 & 15)
 #define OS46_FIXED     (1u << 15)
-#define OS46_KNOWN     (3u | OS46_SNOOP | 15u << 8 | OS46_FIXED | 3u << 17)
+#define OS46_P2P(f)    ((f) >> 20 & 3)
+#define OS46_P2P_NOSLI 2u
+#define OS46_KNOWN                                                             \
+    (3u | OS46_SNOOP | 15u << 8 | OS46_FIXED | 3u << 17 | 3u << 20)
 
 /* ---- spaces ---- */
 
@@ -395,10 +398,12 @@ check_map(const struct rm_map_desc *d, uint32_t *out_page, uint64_t *out_bytes)
 }
 
 static uint32_t
-map_flags(const struct rm_map_desc *d)
+map_flags(const struct rm_vas *vas, const struct rm_map_desc *d)
 {
     uint32_t flags = d->read_only ? NVGPU_MAP_READ_ONLY : 0;
 
+    if (d->mem->card && d->mem->card != vas->card)
+        flags |= NVGPU_MAP_PEER(d->mem->card->index);
     if (d->mem->kind != RM_MEM_VIDEO)
         flags |= NVGPU_MAP_SYSTEM | (d->snooped ? NVGPU_MAP_SNOOPED : 0);
     return flags;
@@ -428,7 +433,7 @@ rm_map_add(struct rm_vas *vas, const struct rm_map_desc *d)
     if (!map)
         return RM_NO_MEMORY;
     if (nvgpu_space_map(vas->space, d->va, d->mem->host + d->offset_bytes,
-                        size_bytes, page, map_flags(d)) != BELL_OK) {
+                        size_bytes, page, map_flags(vas, d)) != BELL_OK) {
         host_free(map);
         return rm_refuse(RM_NO_MEMORY, "%s", bell_error_last()->message);
     }
@@ -505,11 +510,44 @@ find_dma(struct rm_process *process, int file, uint32_t client_handle,
         return rm_refuse(RM_INVALID_DEVICE,
                          "virtual memory 0x%x is not of device 0x%x", dma,
                          device);
-    if ((*out_memory)->card != parent->card)
+    if ((*out_memory)->card != parent->card && !(*out_memory)->mem->card)
         return rm_refuse(RM_INVALID_OBJECT_PARENT,
-                         "memory 0x%x hangs below another card's device: "
+                         "host memory 0x%x hangs below another card's device: "
                          "RM_DUP_OBJECT makes an object of this one's",
                          memory);
+    return RM_OK;
+}
+
+/* Another card's memory: below a device of that card, with the flag for peers,
+ * while the cards are some. Otherwise the real driver takes the address of
+ * that memory for one of the card's own.
+ * src: virt_mem_allocator_gm107.c, dmaAllocMapping_GM107; mem.c,
+ * memGetMemInterMapParams_IMPL */
+static enum rm_status
+check_peer(const struct rm_object *carrier, const struct rm_object *memory,
+           uint32_t flags)
+{
+    const struct rm_card *owner = memory->mem->card, *card = carrier->card;
+    uint32_t p2p = OS46_P2P(flags);
+
+    if (p2p && p2p != OS46_P2P_NOSLI)
+        return rm_refuse(RM_NOT_SUPPORTED, "peers of SLI: flags 0x%x", flags);
+    if (p2p && !owner)
+        return rm_refuse(RM_INVALID_ARGUMENT, "peers' flag with host memory");
+    if (!owner || owner == card)
+        return p2p ? rm_refuse(RM_INVALID_STATE,
+                               "card %u is not a peer of itself", card->index)
+                   : RM_OK;
+    if (memory->card != owner || !p2p)
+        return rm_refuse(RM_INVALID_STATE,
+                         "memory 0x%x is card %u's: %s, the real driver would "
+                         "map other memory",
+                         memory->handle, owner->index,
+                         p2p ? "below this card's device"
+                             : "without the flag for peers");
+    if (!card->machine->n_peerings[card->index][owner->index])
+        return rm_refuse(RM_INVALID_STATE, "cards %u and %u are not peers",
+                         card->index, owner->index);
     return RM_OK;
 }
 
@@ -578,6 +616,8 @@ rm_map_memory_dma(struct rm_process *process, int file, struct nv_os46 *call)
 
     if (status == RM_OK)
         status = check_os46(carrier, call, &d.page_bytes);
+    if (status == RM_OK)
+        status = check_peer(carrier, memory, call->flags);
     if (status != RM_OK)
         return status;
     d.mem = memory->mem;

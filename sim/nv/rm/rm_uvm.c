@@ -75,6 +75,32 @@ drop_space(struct rm_uvm *uvm, uint32_t card)
     rm_vas_release(vas);
 }
 
+/* Both ways. */
+static void
+switch_peers(struct rm_machine *machine, struct rm_uvm *uvm, uint32_t a,
+             uint32_t b)
+{
+    bool enable = !(uvm->peers[a] & 1u << b);
+
+    uvm->peers[a] ^= 1u << b;
+    uvm->peers[b] ^= 1u << a;
+    if (enable)
+        rm_peering_add(machine, a, b);
+    else
+        rm_peering_remove(machine, a, b);
+}
+
+static void
+drop_peers_of(struct rm_machine *machine, struct rm_uvm *uvm, uint32_t card)
+{
+    uint32_t i;
+
+    for (i = 0; i < RM_MAX_CARDS; i++) {
+        if (uvm->peers[card] & 1u << i)
+            switch_peers(machine, uvm, card, i);
+    }
+}
+
 void
 rm_uvm_destroy(struct rm_process *process, struct rm_uvm *uvm)
 {
@@ -83,8 +109,10 @@ rm_uvm_destroy(struct rm_process *process, struct rm_uvm *uvm)
     while (uvm->n_chans)
         rm_uvm_forget_channel(uvm, uvm->chans[0]);
     rm_maps_forget(process->machine, NULL, uvm);
-    for (i = 0; i < RM_MAX_CARDS; i++)
+    for (i = 0; i < RM_MAX_CARDS; i++) {
+        drop_peers_of(process->machine, uvm, i);
         drop_space(uvm, i);
+    }
     while (uvm->ranges) {
         struct ext_range *range = uvm->ranges;
         uvm->ranges = range->next;
@@ -227,6 +255,31 @@ mm_initialize(struct uvm_call *c)
     return RM_OK;
 }
 
+/* How UVM sees a link: it knows of BAR1's kind since branch 590, and took it
+ * for PCIe before. src: nvGpuOpsGetP2PCaps of both; UVM_GPU_LINK_PCIE_BAR1 is in
+ * 590.48.01 and not in 580.142 */
+static enum rm_link
+link_of(const struct uvm_call *c, uint32_t a, uint32_t b)
+{
+    enum rm_link link = rm_link_of(c->machine, a, b);
+
+    return link == RM_LINK_BAR1 && c->machine->abi.major < 590 ? RM_LINK_PCIE
+                                                               : link;
+}
+
+/* Peers that need no call. src: uvm_va_space.c, register_gpu_peers */
+static void
+register_peers(struct uvm_call *c, uint32_t card)
+{
+    uint32_t i;
+
+    for (i = 0; i < c->machine->n_cards; i++) {
+        if (i != card && (c->uvm->registered & 1u << i) &&
+            link_of(c, card, i) > RM_LINK_PCIE)
+            switch_peers(c->machine, c->uvm, card, i);
+    }
+}
+
 static enum rm_status
 register_gpu(struct uvm_call *c)
 {
@@ -241,9 +294,19 @@ register_gpu(struct uvm_call *c)
                          card->index);
     if (p->hSmcPartRef)
         return rm_refuse(RM_NOT_SUPPORTED, "UVM: partitions");
+    /* src: uvm_gpu.c, get_gpu_caps; nv_gpu_ops.c, _gpuGetFabricStatus */
+    if (c->machine->no_fabric && rm_has_nvlink(c->machine, card->index))
+        return rm_refuse(RM_FABRIC_NOT_READY,
+                         "UVM: nobody has configured card %u's links",
+                         card->index);
+    /* src: uvm_va_space.c, uvm_va_space_register_gpu */
+    if (c->uvm->registered & 1u << card->index)
+        return rm_refuse(RM_INVALID_DEVICE,
+                         "UVM: card %u is registered already", card->index);
     if (!card->has_uvm)
         nvgpu_skip_channels(card->gpu, UVM_CHANNELS);
     card->has_uvm = true;
+    register_peers(c, card->index);
     c->uvm->registered |= 1u << card->index;
     p->numaEnabled = 0;
     p->numaNodeId = -1;
@@ -262,6 +325,7 @@ unregister_gpu(struct uvm_call *c)
     if (c->uvm->spaces[card->index])
         return rm_refuse(RM_IN_USE, "UVM: card %u has a space registered",
                          card->index);
+    drop_peers_of(c->machine, c->uvm, card->index);
     c->uvm->registered &= ~(1u << card->index);
     return RM_OK;
 }
@@ -452,24 +516,37 @@ unregister_channel(struct uvm_call *c)
 
 /* ---- peers ---- */
 
+/* Only of links over PCIe: others come with the registration.
+ * src: uvm_va_space.c, retain_pcie_peers_from_uuids and
+ * uvm_va_space_pcie_peer_enabled; uvm_gpu.c, uvm_gpu_retain_pcie_peer_access */
 static enum rm_status
 set_peers(struct uvm_call *c, const uint8_t *uuid_a, const uint8_t *uuid_b,
           bool enable)
 {
     struct rm_card *a, *b;
+    enum rm_link link;
     enum rm_status status = find_registered(c, uuid_a, &a);
 
     if (status == RM_OK)
         status = find_registered(c, uuid_b, &b);
     if (status != RM_OK)
         return status;
-    if (a == b || !(c->uvm->peers[a->index] & 1u << b->index) != enable)
+    if (a == b)
+        return rm_refuse(RM_INVALID_DEVICE, "UVM: card %u with itself",
+                         a->index);
+    link = link_of(c, a->index, b->index);
+    if (enable && link == RM_LINK_NONE)
+        return rm_refuse(RM_NOT_SUPPORTED, "UVM: cards %u and %u have no link",
+                         a->index, b->index);
+    if (link != RM_LINK_PCIE)
         return rm_refuse(RM_INVALID_DEVICE,
-                         "UVM: peer access between cards %u and %u %s",
-                         a->index, b->index,
-                         enable ? "is there, or they are one" : "is not there");
-    c->uvm->peers[a->index] ^= 1u << b->index;
-    c->uvm->peers[b->index] ^= 1u << a->index;
+                         "UVM: the link of cards %u and %u is not PCIe's",
+                         a->index, b->index);
+    if (!(c->uvm->peers[a->index] & 1u << b->index) != enable)
+        return rm_refuse(
+            RM_INVALID_DEVICE, "UVM: peer access between cards %u and %u %s",
+            a->index, b->index, enable ? "is there" : "is not there");
+    switch_peers(c->machine, c->uvm, a->index, b->index);
     return RM_OK;
 }
 
