@@ -37,6 +37,7 @@ ALSO = {
               'render/ptx/nv_container.h', 'render/render.h',
               'tensor/files/array.h', 'tensor/files/idx.h',
               'tensor/files/npy.h', 'tensor/functions/signature.h', 'tensor/runtime/ir.h',
+              'tensor/runtime/sum.h',
               'tensor/runtime/tune.h'},
 }
 # Within a part: a folder may include itself, the part's own top, and these.
