@@ -130,6 +130,7 @@ enum hcq_words {
 struct hcq_queue {
     struct hcq_device *dev;
     enum hcq_queue_kind kind;
+    uint32_t engines; /* as it was asked for; 0: any */
     char name[HCQ_NAME_MAX];
     struct hcq_link link; /* dev->queues */
     struct hcq_link streams;
@@ -145,7 +146,6 @@ struct hcq_queue {
     uint64_t sync_va_end;  /* of waits, signals, timestamps and polls */
     uint64_t copy_va_end;  /* of copies, fills and writes */
     uint8_t words;         /* enum hcq_words: of hcq_cs_words */
-    uint32_t engines;      /* hcq_queue_desc's */
 };
 
 struct hcq_patch {
@@ -530,9 +530,13 @@ void hcq_memory_fini(struct hcq_device *dev);
  * whatever addresses they have. */
 struct hcq_home {
     uint64_t va, size_bytes;
-    const struct hcq_device *dev; /* NULL: host memory */
-    uint64_t at;                  /* there */
+    const struct hcq_device *dev;   /* NULL: host memory */
+    uint64_t at;                    /* there */
+    const struct hcq_device *owner; /* of the buffer that it is a peer of, or of
+                                     * itself */
 };
+/* A live buffer's. No lock. */
+void hcq_buffer_home(const struct hcq_buffer *buf, struct hcq_home *out_home);
 /* Fills in those of the device's buffers, `cap` at most; returns how many there
  * are. */
 size_t hcq_memory_homes(struct hcq_device *dev, struct hcq_home *homes,

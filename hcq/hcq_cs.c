@@ -583,6 +583,11 @@ hcq_queue_create_with(struct hcq_device *dev, const struct hcq_queue_desc *desc,
     if ((unsigned)desc->kind >= HCQ_QUEUE_KIND_COUNT)
         return bell_fail(BELL_BAD_VALUE, "%s: queue kind %u", dev->info.name,
                          (unsigned)desc->kind);
+    if (desc->engines && desc->kind != HCQ_QUEUE_COPY)
+        return bell_fail(BELL_BAD_VALUE,
+                         "%s: copy engines 0x%x for a queue that is not a "
+                         "copy queue",
+                         dev->info.name, desc->engines);
     BELL_TRY(hcq_device_status(dev)); /* and of our process */
     BELL_TRY(dev->ops->queue_create(dev, desc, &queue));
     assert(queue->dev == dev && queue->kind == desc->kind);

@@ -18,6 +18,10 @@
 #define STOP_GRACE_NS 2000000ull /* before a kernel is evicted */
 #define WAIT_SLICE_NS 5000000ull /* sleep of a wait command */
 
+/* Naps of a wait for what a card writes, from the first to the last. guess */
+#define NAP_FIRST_NS 5000u
+#define NAP_LAST_NS  100000u
+
 /* ---- the host's side ----------------------------------------------------- */
 
 static void
@@ -430,7 +434,7 @@ hcq_feed_lose_stream(struct hcq_feed *feed, const struct hcq_packet *packet)
 bool
 hcq_feed_wait(struct hcq_feed *feed, struct hcq_slot *slot, uint64_t value)
 {
-    uint64_t start_ns = 0, now_ns, seen;
+    uint64_t start_ns = 0, now_ns, seen, nap_ns = NAP_FIRST_NS;
 
     for (;;) {
         seen = __atomic_load_n(&slot->value, __ATOMIC_ACQUIRE);
@@ -443,8 +447,12 @@ hcq_feed_wait(struct hcq_feed *feed, struct hcq_slot *slot, uint64_t value)
             start_ns = now_ns;
         if (now_ns - start_ns < feed->base.dev->spin_ns)
             hcq_spin(now_ns - start_ns);
-        else
+        else if (!slot->is_polled)
             hcq_slot_sleep(slot, seen, WAIT_SLICE_NS);
+        else {
+            hcq_nap(nap_ns);
+            nap_ns = nap_ns * 2 < NAP_LAST_NS ? nap_ns * 2 : NAP_LAST_NS;
+        }
     }
 }
 

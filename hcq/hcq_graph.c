@@ -7,9 +7,8 @@
 
 #include "base/alloc.h"
 
-/* Keeps the thread's error record as the graph's first. */
-static void
-fail(struct hcq_graph *graph, bell_status status)
+void
+hcq_graph_fail(struct hcq_graph *graph, bell_status status)
 {
     assert(status != BELL_OK);
     if (graph->status != BELL_OK)
@@ -23,7 +22,8 @@ graph_takes_commands(struct hcq_graph *graph)
 {
     if (graph->state == GRAPH_BUILDING)
         return graph->status == BELL_OK;
-    fail(graph, bell_fail(BELL_BAD_STATE, "graph '%s' is built", graph->name));
+    hcq_graph_fail(
+        graph, bell_fail(BELL_BAD_STATE, "graph '%s' is built", graph->name));
     return false;
 }
 
@@ -36,11 +36,23 @@ is_good_queue(const struct hcq_graph_desc *desc, uint32_t at)
     if (!queue || (at == 0 && queue->kind != HCQ_QUEUE_COMPUTE))
         return false;
     for (i = 0; i < at; i++) {
-        if (desc->queues[i]->dev == queue->dev &&
-            desc->queues[i]->kind == queue->kind)
+        if (desc->queues[i] == queue ||
+            (desc->queues[i]->dev == queue->dev &&
+             queue->kind == HCQ_QUEUE_COMPUTE &&
+             desc->queues[i]->kind == HCQ_QUEUE_COMPUTE))
             return false;
     }
     return true;
+}
+
+uint32_t
+hcq_graph_device(const struct hcq_graph *graph, const struct hcq_device *dev)
+{
+    uint32_t i;
+
+    for (i = 0; i < graph->n_devs && graph->devs[i] != dev; i++)
+        continue;
+    return i;
 }
 
 bell_status
@@ -67,8 +79,8 @@ hcq_graph_create(const struct hcq_graph_desc *desc,
         if (!is_good_queue(desc, i))
             return bell_fail(BELL_BAD_VALUE,
                              "graph create: queue %u is NULL, the first and no "
-                             "compute queue, or a second one of its kind of "
-                             "the device",
+                             "compute queue, there already, or a second "
+                             "compute queue of the device",
                              i);
         BELL_TRY(hcq_check_process(desc->queues[i]->dev));
     }
@@ -80,6 +92,13 @@ hcq_graph_create(const struct hcq_graph_desc *desc,
     graph->flags = desc->flags;
     graph->n_queues = desc->n_queues;
     memcpy(graph->queues, desc->queues, desc->n_queues * sizeof(*desc->queues));
+    for (i = 0; i < graph->n_queues; i++) {
+        struct hcq_device *dev = graph->queues[i]->dev;
+        uint32_t at = hcq_graph_device(graph, dev);
+        if (at == graph->n_devs)
+            graph->devs[graph->n_devs++] = dev;
+        graph->dev_of[i] = (uint8_t)at;
+    }
     *out_graph = graph;
     return BELL_OK;
 }
@@ -91,6 +110,7 @@ hcq_graph_destroy(struct hcq_graph *graph)
         return;
     if (!hcq_is_inherited(graph->queues[0]->dev))
         hcq_graph_unbind(graph);
+    hcq_graph_free_stages(graph);
     map_fini(&graph->slot_of);
     host_free(graph->slots);
     host_free(graph->names);
@@ -98,12 +118,28 @@ hcq_graph_destroy(struct hcq_graph *graph)
     host_free(graph->args);
     host_free(graph->patches);
     host_free(graph->waits);
-    host_free(graph->written);
-    host_free(graph->read);
+    host_free(graph->written.list);
+    host_free(graph->read.list);
+    host_free(graph->home_written.list);
+    host_free(graph->home_read.list);
     host_free(graph);
 }
 
 /* ---- slots ---- */
+
+static bool
+has_queue(const struct hcq_graph *graph, const struct hcq_device *dev,
+          bool runs_kernels)
+{
+    uint32_t i;
+
+    for (i = 0; i < graph->n_queues; i++) {
+        if (graph->queues[i]->dev == dev &&
+            (!runs_kernels || graph->queues[i]->kind == HCQ_QUEUE_COMPUTE))
+            return true;
+    }
+    return false;
+}
 
 uint32_t
 hcq_graph_find_slot(const struct hcq_graph *graph, const char *name)
@@ -130,10 +166,11 @@ hcq_graph_slot(struct hcq_graph *graph, const char *name, uint64_t size_bytes)
         return HCQ_SLOT_NONE;
     if (!name || !name[0] || strlen(name) >= sizeof(graph->names->text) ||
         hcq_graph_find_slot(graph, name) != HCQ_SLOT_NONE) {
-        fail(graph, bell_fail(BELL_BAD_NAME,
-                              "graph '%s': slot '%.70s': the name is empty, "
-                              "too long or taken",
-                              graph->name, name ? name : ""));
+        hcq_graph_fail(graph,
+                       bell_fail(BELL_BAD_NAME,
+                                 "graph '%s': slot '%.70s': the name is empty, "
+                                 "too long or taken",
+                                 graph->name, name ? name : ""));
         return HCQ_SLOT_NONE;
     }
     hash = hash_bytes(name, strlen(name), 0);
@@ -143,9 +180,10 @@ hcq_graph_slot(struct hcq_graph *graph, const char *name, uint64_t size_bytes)
                   sizeof(*graph->names)) != 0 ||
         (!map_get(&graph->slot_of, hash) &&
          map_put(&graph->slot_of, hash, graph->n_slots) != 0)) {
-        fail(graph, bell_fail(BELL_E_NO_MEMORY,
-                              "graph '%s': out of memory for slot %zu",
-                              graph->name, graph->n_slots));
+        hcq_graph_fail(graph,
+                       bell_fail(BELL_E_NO_MEMORY,
+                                 "graph '%s': out of memory for slot %zu",
+                                 graph->name, graph->n_slots));
         return HCQ_SLOT_NONE;
     }
     slot = &graph->slots[graph->n_slots];
@@ -153,7 +191,75 @@ hcq_graph_slot(struct hcq_graph *graph, const char *name, uint64_t size_bytes)
     memcpy(graph->names[graph->n_slots].text, name, strlen(name) + 1);
     slot->size_bytes = size_bytes;
     slot->max = UINT64_MAX - size_bytes;
+    slot->first = (uint32_t)graph->n_slots;
+    slot->next_view = HCQ_SLOT_NONE;
     return (uint32_t)graph->n_slots++;
+}
+
+uint32_t
+hcq_graph_slot_on(struct hcq_graph *graph, const char *name,
+                  uint64_t size_bytes, struct hcq_device *dev)
+{
+    uint32_t slot;
+
+    if (!graph_takes_commands(graph))
+        return HCQ_SLOT_NONE;
+    if (!dev || !size_bytes || !has_queue(graph, dev, false)) {
+        hcq_graph_fail(
+            graph,
+            bell_fail(BELL_BAD_VALUE,
+                      "graph '%s': slot '%.70s' of %llu bytes on %s: it has "
+                      "no bytes, or the graph no queue of the device",
+                      graph->name, name ? name : "",
+                      (unsigned long long)size_bytes,
+                      dev ? hcq_device_name(dev) : "no device"));
+        return HCQ_SLOT_NONE;
+    }
+    slot = hcq_graph_slot(graph, name, size_bytes);
+    if (slot == HCQ_SLOT_NONE)
+        return slot;
+    graph->slots[slot].dev = dev;
+    graph->slots[slot].has_home = true;
+    return slot;
+}
+
+uint32_t
+hcq_graph_view(struct hcq_graph *graph, uint32_t slot, struct hcq_device *dev)
+{
+    char name[HCQ_NAME_MAX];
+    uint32_t view, first;
+
+    if (!graph_takes_commands(graph))
+        return HCQ_SLOT_NONE;
+    if (slot >= graph->n_slots || !graph->slots[slot].has_home || !dev ||
+        !has_queue(graph, dev, false)) {
+        hcq_graph_fail(
+            graph,
+            bell_fail(BELL_BAD_VALUE,
+                      "graph '%s': view of slot %u for %s: the slot has no "
+                      "home (hcq_graph_slot_on), or the graph no queue of "
+                      "the device",
+                      graph->name, slot,
+                      dev ? hcq_device_name(dev) : "no device"));
+        return HCQ_SLOT_NONE;
+    }
+    first = graph->slots[slot].first;
+    for (view = first; view != HCQ_SLOT_NONE;
+         view = graph->slots[view].next_view) {
+        if (graph->slots[view].dev == dev)
+            return view;
+    }
+    snprintf(name, sizeof(name), "%.44s, view %u", graph->names[first].text,
+             (uint32_t)graph->n_slots);
+    view = hcq_graph_slot(graph, name, graph->slots[first].size_bytes);
+    if (view == HCQ_SLOT_NONE)
+        return view;
+    graph->slots[view].dev = dev;
+    graph->slots[view].has_home = true;
+    graph->slots[view].first = first;
+    graph->slots[view].next_view = graph->slots[first].next_view;
+    graph->slots[first].next_view = view;
+    return view;
 }
 
 /* ---- commands ---- */
@@ -179,20 +285,6 @@ arg_fits(const struct hcq_graph *graph, const struct hcq_graph_arg *arg)
            end <= graph->slots[arg->slot].size_bytes;
 }
 
-static bool
-has_queue(const struct hcq_graph *graph, const struct hcq_device *dev,
-          bool runs_kernels)
-{
-    uint32_t i;
-
-    for (i = 0; i < graph->n_queues; i++) {
-        if (graph->queues[i]->dev == dev &&
-            (!runs_kernels || graph->queues[i]->kind == HCQ_QUEUE_COMPUTE))
-            return true;
-    }
-    return false;
-}
-
 /* A command with room for its arguments; NULL after an error. */
 static struct graph_command *
 add_command(struct hcq_graph *graph, enum graph_kind kind,
@@ -207,21 +299,23 @@ add_command(struct hcq_graph *graph, enum graph_kind kind,
         return NULL;
     for (i = 0; i < n_args; i++) {
         if (!args[i] || !arg_fits(graph, args[i])) {
-            fail(graph,
-                 bell_fail(BELL_BAD_VALUE,
-                           "graph '%s': command %zu, argument %u: no such "
-                           "slot, one of words for memory or the other way "
-                           "round, or beyond its end",
-                           graph->name, graph->n_commands, i));
+            hcq_graph_fail(
+                graph,
+                bell_fail(BELL_BAD_VALUE,
+                          "graph '%s': command %zu, argument %u: no such "
+                          "slot, one of words for memory or the other way "
+                          "round, or beyond its end",
+                          graph->name, graph->n_commands, i));
             return NULL;
         }
     }
     if (!has_queue(graph, dev, kind == GRAPH_EXEC)) {
-        fail(graph,
-             bell_fail(BELL_BAD_VALUE,
-                       "graph '%s': command %zu: no %squeue of %s", graph->name,
-                       graph->n_commands, kind == GRAPH_EXEC ? "compute " : "",
-                       hcq_device_name(dev)));
+        hcq_graph_fail(graph,
+                       bell_fail(BELL_BAD_VALUE,
+                                 "graph '%s': command %zu: no %squeue of %s",
+                                 graph->name, graph->n_commands,
+                                 kind == GRAPH_EXEC ? "compute " : "",
+                                 hcq_device_name(dev)));
         return NULL;
     }
     if (graph->n_commands >= UINT32_MAX / 4 ||
@@ -229,9 +323,10 @@ add_command(struct hcq_graph *graph, enum graph_kind kind,
                   graph->n_commands + 1, sizeof(*graph->commands)) != 0 ||
         host_grow((void **)&graph->args, &graph->cap_args,
                   graph->n_args + n_args, sizeof(*graph->args)) != 0) {
-        fail(graph, bell_fail(BELL_E_NO_MEMORY,
-                              "graph '%s': out of memory for command %zu",
-                              graph->name, graph->n_commands));
+        hcq_graph_fail(graph,
+                       bell_fail(BELL_E_NO_MEMORY,
+                                 "graph '%s': out of memory for command %zu",
+                                 graph->name, graph->n_commands));
         return NULL;
     }
     command = &graph->commands[graph->n_commands++];
@@ -258,11 +353,12 @@ hcq_graph_exec(struct hcq_graph *graph, const struct hcq_program *prog,
     if (!graph_takes_commands(graph))
         return;
     if (!prog || !grid || n_args > HCQ_ARGS_MAX || (n_args && !args)) {
-        fail(graph,
-             bell_fail(BELL_BAD_VALUE,
-                       "graph '%s': exec %zu: no program, grid or "
-                       "arguments, or %u arguments, more than %u",
-                       graph->name, graph->n_commands, n_args, HCQ_ARGS_MAX));
+        hcq_graph_fail(graph,
+                       bell_fail(BELL_BAD_VALUE,
+                                 "graph '%s': exec %zu: no program, grid or "
+                                 "arguments, or %u arguments, more than %u",
+                                 graph->name, graph->n_commands, n_args,
+                                 HCQ_ARGS_MAX));
         return;
     }
     for (i = 0; i < n_args; i++)
@@ -294,13 +390,14 @@ add_transfer(struct hcq_graph *graph, struct hcq_device *dev,
     sides[1] = src ? *src : *dst;
     sides[1].access = HCQ_ACCESS_READ;
     if (sides[0].size_bytes < size_bytes || sides[1].size_bytes < size_bytes) {
-        fail(graph, bell_fail(BELL_BAD_SIZE,
-                              "graph '%s': command %zu: %llu bytes, of %llu "
-                              "and %llu",
-                              graph->name, graph->n_commands,
-                              (unsigned long long)size_bytes,
-                              (unsigned long long)sides[0].size_bytes,
-                              (unsigned long long)sides[1].size_bytes));
+        hcq_graph_fail(graph,
+                       bell_fail(BELL_BAD_SIZE,
+                                 "graph '%s': command %zu: %llu bytes, of %llu "
+                                 "and %llu",
+                                 graph->name, graph->n_commands,
+                                 (unsigned long long)size_bytes,
+                                 (unsigned long long)sides[0].size_bytes,
+                                 (unsigned long long)sides[1].size_bytes));
         return NULL;
     }
     command = add_command(graph, src ? GRAPH_COPY : GRAPH_FILL,
@@ -316,8 +413,9 @@ hcq_graph_copy(struct hcq_graph *graph, struct hcq_device *dev,
                uint64_t size_bytes)
 {
     if (!dst || !src) {
-        fail(graph, bell_fail(BELL_BAD_MISSING, "graph '%s': copy: %s is NULL",
-                              graph->name, dst ? "src" : "dst"));
+        hcq_graph_fail(graph, bell_fail(BELL_BAD_MISSING,
+                                        "graph '%s': copy: %s is NULL",
+                                        graph->name, dst ? "src" : "dst"));
         return;
     }
     add_transfer(graph, dev, dst, src, size_bytes);
@@ -331,13 +429,69 @@ hcq_graph_fill(struct hcq_graph *graph, struct hcq_device *dev,
     struct graph_command *command;
 
     if (!dst) {
-        fail(graph, bell_fail(BELL_BAD_MISSING, "graph '%s': fill: dst is NULL",
-                              graph->name));
+        hcq_graph_fail(graph,
+                       bell_fail(BELL_BAD_MISSING,
+                                 "graph '%s': fill: dst is NULL", graph->name));
         return;
     }
     command = add_transfer(graph, dev, dst, NULL, size_bytes);
     if (command)
         command->pattern = pattern;
+}
+
+/* Adds a step of the host's. */
+static void
+add_step(struct hcq_graph *graph, enum graph_kind kind, struct hcq_queue *queue,
+         const struct hcq_signal *sig, const struct hcq_graph_arg *value,
+         const struct hcq_graph_arg *memory, uint32_t n_memory)
+{
+    const struct hcq_graph_arg *list[HCQ_ARGS_MAX];
+    struct graph_command *command;
+    uint32_t q, i;
+
+    if (!graph_takes_commands(graph))
+        return;
+    if (!queue)
+        queue = graph->queues[0];
+    for (q = 0; q < graph->n_queues && graph->queues[q] != queue; q++)
+        continue;
+    if (q == graph->n_queues || !sig || !value || n_memory >= HCQ_ARGS_MAX ||
+        (n_memory && !memory) || value->access != HCQ_ACCESS_NONE) {
+        hcq_graph_fail(
+            graph,
+            bell_fail(BELL_BAD_VALUE, "graph '%s': command %zu: %s",
+                      graph->name, graph->n_commands,
+                      q == graph->n_queues ? "the queue is not the graph's"
+                      : !sig               ? "the signal is NULL"
+                      : n_memory >= HCQ_ARGS_MAX
+                          ? "more arguments than a command takes"
+                          : "the value is not a word, or the memory is NULL"));
+        return;
+    }
+    list[0] = value;
+    for (i = 0; i < n_memory; i++)
+        list[1 + i] = &memory[i];
+    command = add_command(graph, kind, queue->dev, list, 1 + n_memory);
+    if (!command)
+        return;
+    command->sig = sig;
+    command->on_queue = q;
+}
+
+void
+hcq_graph_await(struct hcq_graph *graph, struct hcq_queue *queue,
+                const struct hcq_signal *sig, const struct hcq_graph_arg *value,
+                const struct hcq_graph_arg *memory, uint32_t n_memory)
+{
+    add_step(graph, GRAPH_AWAIT, queue, sig, value, memory, n_memory);
+}
+
+void
+hcq_graph_tell(struct hcq_graph *graph, struct hcq_queue *queue,
+               const struct hcq_signal *sig, const struct hcq_graph_arg *value,
+               const struct hcq_graph_arg *memory, uint32_t n_memory)
+{
+    add_step(graph, GRAPH_TELL, queue, sig, value, memory, n_memory);
 }
 
 /* A size that is the slot's word + addend stays within what the arguments of
@@ -374,29 +528,32 @@ hcq_graph_patch(struct hcq_graph *graph, unsigned field, uint32_t slot,
         graph->slots[slot].size_bytes || field >= HCQ_FIELD_ARG ||
         field == HCQ_FIELD_ADDR || field == HCQ_FIELD_DST ||
         field == HCQ_FIELD_SRC) {
-        fail(graph,
-             bell_fail(BELL_BAD_VALUE,
-                       "graph '%s': patch of field %u by slot %u: "
-                       "nothing was added, it is not a slot of a word, or "
-                       "the field is an address",
-                       graph->name, field, slot));
+        hcq_graph_fail(
+            graph,
+            bell_fail(BELL_BAD_VALUE,
+                      "graph '%s': patch of field %u by slot %u: "
+                      "nothing was added, it is not a slot of a word, or "
+                      "the field is an address",
+                      graph->name, field, slot));
         return;
     }
     if (field == HCQ_FIELD_SIZE &&
         !bound_size(graph, &graph->commands[graph->n_commands - 1],
                     &graph->slots[slot], addend)) {
-        fail(graph, bell_fail(BELL_BAD_SIZE,
-                              "graph '%s': patch of a size by slot '%s': %lld "
-                              "bytes and more, which the arguments do not have",
-                              graph->name, graph->names[slot].text,
-                              (long long)addend));
+        hcq_graph_fail(
+            graph,
+            bell_fail(BELL_BAD_SIZE,
+                      "graph '%s': patch of a size by slot '%s': %lld "
+                      "bytes and more, which the arguments do not have",
+                      graph->name, graph->names[slot].text, (long long)addend));
         return;
     }
     if (host_grow((void **)&graph->patches, &graph->cap_patches,
                   graph->n_patches + 1, sizeof(*graph->patches)) != 0) {
-        fail(graph, bell_fail(BELL_E_NO_MEMORY,
-                              "graph '%s': out of memory for patch %zu",
-                              graph->name, graph->n_patches));
+        hcq_graph_fail(graph,
+                       bell_fail(BELL_E_NO_MEMORY,
+                                 "graph '%s': out of memory for patch %zu",
+                                 graph->name, graph->n_patches));
         return;
     }
     patch = &graph->patches[graph->n_patches++];

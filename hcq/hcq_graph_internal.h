@@ -4,13 +4,16 @@
 
 #include "hcq/hcq_backend.h"
 #include "hcq/hcq_graph.h"
+#include "hcq/hcq_shared.h"
 
 #define GRAPH_COPIES 2 /* that may be in flight */
 
 enum graph_kind {
     GRAPH_EXEC,
     GRAPH_COPY,
-    GRAPH_FILL
+    GRAPH_FILL,
+    GRAPH_AWAIT, /* the host: a signal's value */
+    GRAPH_TELL
 };
 
 struct graph_patch {
@@ -27,7 +30,11 @@ struct graph_command {
     const struct hcq_program *prog;
     uint32_t grid[3], local[3];
     bool has_local;
-    uint32_t first_arg, n_args; /* of a copy: dst, src; of a fill: dst */
+    /* Of a copy: dst, src; of a fill: dst; of a step of the host's: value,
+     * memory. */
+    uint32_t first_arg, n_args;
+    const struct hcq_signal *sig; /* of a step of the host's */
+    uint32_t on_queue;            /* and where */
     uint64_t size_bytes;
     uint32_t pattern;
     uint32_t first_patch, n_patches;
@@ -54,10 +61,17 @@ enum graph_list {
 struct graph_slot {
     uint64_t size_bytes, value;
     uint64_t max;                 /* of the value */
-    const struct hcq_device *dev; /* whose memory; NULL: not used, a word */
+    const struct hcq_device *dev; /* that uses it; NULL: not used, a word */
     bool is_set;
     bool is_written;
-    uint8_t lists; /* bits: on which it stands */
+    uint8_t lists;  /* bits: on which it stands */
+    bool has_home;  /* of hcq_graph_slot_on, or a view of one */
+    uint32_t first; /* the slot that it is a view of, or itself */
+    /* With a home: */
+    uint32_t next_view;                /* or HCQ_SLOT_NONE */
+    bool is_home_written;              /* of the first: by it or a view */
+    const struct hcq_device *home_dev; /* of the value; NULL: host memory */
+    uint64_t home_at;
 };
 
 /* Fixed memory that is used, sorted, none overlapping another. */
@@ -66,11 +80,32 @@ struct graph_range {
     uint64_t begin, end;
 };
 
+struct graph_ranges {
+    struct graph_range *list; /* owned */
+    size_t n;
+};
+
+/* Slots of memory; at first those that are written. */
+struct graph_sorted {
+    uint32_t *ids; /* owned */
+    uint32_t n, n_written;
+};
+
 /* The streams of a submission. */
 struct graph_copy {
     struct hcq_stream *streams[HCQ_GRAPH_QUEUES_MAX]; /* owned; or NULL */
-    struct hcq_signal *signals[HCQ_GRAPH_QUEUES_MAX]; /* owned; or NULL */
+    /* Owned, or among graph->aliases; or NULL. */
+    struct hcq_signal *signals[HCQ_GRAPH_QUEUES_MAX];
     uint32_t *patches[HCQ_GRAPH_QUEUES_MAX]; /* owned; by slot; or NULL */
+};
+
+/* Host memory that copies between two devices go through, chunk after chunk. */
+struct graph_stage {
+    struct graph_stage *next;
+    struct hcq_device *devs[2]; /* that sees shared->bufs[0], [1] */
+    struct hcq_shared *shared;  /* owned */
+    uint64_t chunk_bytes;
+    uint32_t n_used; /* chunks so far */
 };
 
 enum graph_state {
@@ -87,7 +122,10 @@ struct hcq_graph {
     struct bell_error error; /* its record */
     struct hcq_queue *queues[HCQ_GRAPH_QUEUES_MAX];
     uint32_t n_queues, n_used;
-    bool is_used[HCQ_GRAPH_QUEUES_MAX]; /* the first always */
+    struct hcq_device *devs[HCQ_GRAPH_QUEUES_MAX]; /* of the queues */
+    uint32_t n_devs;
+    uint8_t dev_of[HCQ_GRAPH_QUEUES_MAX]; /* by queue */
+    bool is_used[HCQ_GRAPH_QUEUES_MAX];   /* the first always */
 
     struct graph_slot *slots; /* owned, as all these */
     struct hcq_name *names;   /* theirs */
@@ -103,20 +141,40 @@ struct hcq_graph {
     size_t n_waits, cap_waits;
     uint32_t n_last_waits; /* the last of them: the first queue's, at the end */
     bool begin_signals;    /* the first queue's begin is waited for */
-    struct graph_range *written, *read; /* fixed */
-    size_t n_written, n_read;
+    /* Fixed: by address of the device that uses it, and by home, where that is
+     * known, there are several devices and slots with a home. */
+    struct graph_ranges written, read, home_written, home_read;
 
     uint32_t n_unset; /* slots without a value */
     uint32_t *lists[GRAPH_LIST_COUNT];
     uint32_t n_listed[GRAPH_LIST_COUNT];
-    uint32_t *by_address; /* slots of memory; at first those that are written */
-    uint32_t n_by_address, n_slots_written;
+    struct graph_sorted by_address;
+    struct graph_sorted by_home; /* without views */
+    /* Where not all devices reach each other's signals: signals in host memory,
+     * for each copy, device and queue as that device sees it. */
+    struct hcq_shared *signal_memory; /* owned; or NULL */
+    struct hcq_signal *aliases;       /* owned; or NULL */
+    struct graph_stage *stages;       /* owned: a list */
+    /* A submission does not end: devices may use its memory for ever. */
+    bool is_stuck;
     struct graph_copy copies[GRAPH_COPIES];
     uint32_t last; /* copy of the last submission */
 };
 
 /* Decides on which queue each command runs, and what waits for what. */
 BELL_MUST_CHECK bell_status hcq_graph_order(struct hcq_graph *graph);
+
+/* Looks at the memory of slots that changed. */
+BELL_MUST_CHECK bell_status hcq_graph_check(struct hcq_graph *graph);
+
+/* Keeps the thread's error record as the graph's first. */
+void hcq_graph_fail(struct hcq_graph *graph, bell_status status);
+
+void hcq_graph_free_stages(struct hcq_graph *graph);
+
+/* The number of the device among those of the graph; n_devs: none of them. */
+uint32_t hcq_graph_device(const struct hcq_graph *graph,
+                          const struct hcq_device *dev);
 
 /* Makes the streams, in all copies. */
 BELL_MUST_CHECK bell_status hcq_graph_bind(struct hcq_graph *graph);

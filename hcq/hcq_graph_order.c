@@ -7,9 +7,10 @@
  * come, and learns what a queue knew from waiting for it.
  *
  * Commands of different devices wait for each other where they share memory.
- * That is looked up in the devices' buffers; of what a slot will have, and of
- * addresses in no buffer, nothing is known, and such commands wait for all of
- * other devices, and those for them.
+ * That is looked up in the devices' buffers. A slot with a home is memory of
+ * its own, which all of its views share. Nothing is known of other slots, and of
+ * addresses in no buffer: such commands wait for all of other devices, and
+ * those for them.
  *
  * The borders of all ranges divide addresses into pieces, those of each slot
  * on their own. Over the pieces stands a tree, which for a run of pieces gives
@@ -24,8 +25,8 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 
-#define SPACE_DEV (HCQ_SLOT_NONE - 1) /* of a home, this or one below */
-#define MAX_HOMES 33                  /* devices, and the host, NULL */
+#define SPACE_DEV (HCQ_SLOT_NONE - 1)        /* of a home, this or one below */
+#define MAX_HOMES (HCQ_GRAPH_QUEUES_MAX + 1) /* devices, and the host, NULL */
 
 /* A transfer of fewer bytes is not worth the signals. guess */
 #define MIN_COPY_BYTES 16384
@@ -50,10 +51,14 @@ enum tree_of {
 
 struct order {
     struct hcq_graph *graph;
-    struct border *places; /* owned; by argument: where it begins */
-    bool *is_known;        /* owned; by command: all of its memory */
+    struct border *places;            /* owned; by argument: where it begins */
+    const struct hcq_device **owners; /* owned; by argument; NULL: not known */
+    bool *is_known;                   /* owned; by command: all of its memory */
     const struct hcq_device *homes[MAX_HOMES];
     uint32_t n_homes;
+    /* By device and the one whose memory it copies: its copy queue + 1; 0: not
+     * looked for. */
+    uint8_t routes[HCQ_GRAPH_QUEUES_MAX][HCQ_GRAPH_QUEUES_MAX];
     uint32_t
         unknown[HCQ_GRAPH_QUEUES_MAX]; /* moment of the last such command */
     struct border *borders;            /* owned; sorted */
@@ -141,6 +146,7 @@ place_device(struct order *o, const struct hcq_device *dev,
                 return false;
             o->places[at].space = space_of(o, home->dev);
             o->places[at].at = home->at + (arg->value - home->va);
+            o->owners[at] = home->owner;
             if (o->places[at].space == HCQ_SLOT_NONE)
                 return false;
         }
@@ -148,7 +154,8 @@ place_device(struct order *o, const struct hcq_device *dev,
     return true;
 }
 
-/* A command is known if its device's memory is, and it has none of a slot. */
+/* A command is known if its device's memory is, and it has none of a slot
+ * without a home. */
 static void
 mark_known(struct order *o, const struct hcq_device *dev)
 {
@@ -165,7 +172,7 @@ mark_known(struct order *o, const struct hcq_device *dev)
             const struct hcq_graph_arg *arg =
                 &graph->args[command->first_arg + k];
             if (arg->access && arg->slot != HCQ_SLOT_NONE &&
-                !(graph->flags & HCQ_GRAPH_TRUSTED))
+                !graph->slots[arg->slot].has_home)
                 o->is_known[i] = false;
         }
     }
@@ -182,8 +189,10 @@ place_by_address(struct order *o, const struct hcq_device *dev)
         const struct graph_command *command = &graph->commands[i];
         for (k = 0; k < command->n_args && (!dev || command->dev == dev); k++) {
             uint32_t at = command->first_arg + k;
-            o->places[at] =
-                (struct border){graph->args[at].slot, graph->args[at].value};
+            uint32_t slot = graph->args[at].slot;
+            o->places[at] = (struct border){
+                slot == HCQ_SLOT_NONE ? slot : graph->slots[slot].first,
+                graph->args[at].value};
         }
     }
 }
@@ -195,26 +204,17 @@ find_places(struct order *o)
 {
     const struct hcq_graph *graph = o->graph;
     struct hcq_home *homes;
-    uint32_t q, i;
+    uint32_t d;
     size_t n;
 
     o->places = host_calloc(graph->n_args, sizeof(*o->places));
+    o->owners = host_calloc(graph->n_args, sizeof(*o->owners));
     o->is_known = host_calloc(graph->n_commands, sizeof(*o->is_known));
-    if (!o->places || !o->is_known)
+    if (!o->places || !o->owners || !o->is_known)
         return false;
     place_by_address(o, NULL);
-    for (q = 1; q < graph->n_queues; q++) {
-        if (graph->queues[q]->dev != graph->queues[0]->dev)
-            break;
-    }
-    if (q >= graph->n_queues)
-        return true;
-    for (q = 0; q < graph->n_queues; q++) {
-        struct hcq_device *dev = graph->queues[q]->dev;
-        for (i = 0; i < q && graph->queues[i]->dev != dev; i++)
-            continue;
-        if (i < q)
-            continue;
+    for (d = 0; d < graph->n_devs && graph->n_devs > 1; d++) {
+        struct hcq_device *dev = graph->devs[d];
         n = hcq_memory_homes(dev, NULL, 0);
         homes = host_calloc(n + 1, sizeof(*homes));
         if (!homes)
@@ -428,72 +428,218 @@ find_conflicts(const struct order *o, const struct graph_command *command,
 
 /* ---- queues ---- */
 
-/* The device's queue of that kind, or the other one. */
+/* The device's compute queue, or the first one. */
 static uint32_t
-queue_of(const struct hcq_graph *graph, const struct hcq_device *dev,
-         enum hcq_queue_kind kind)
+compute_queue_of(const struct hcq_graph *graph, const struct hcq_device *dev)
 {
-    uint32_t i, found = 0;
+    uint32_t i, found = UINT32_MAX;
 
     for (i = 0; i < graph->n_queues; i++) {
         if (graph->queues[i]->dev != dev)
             continue;
-        found = i;
-        if (graph->queues[i]->kind == kind)
-            break;
+        if (graph->queues[i]->kind == HCQ_QUEUE_COMPUTE)
+            return i;
+        if (found == UINT32_MAX)
+            found = i;
     }
-    assert(graph->queues[found]->dev == dev);
+    assert(found < graph->n_queues);
     return found;
 }
 
-/* Transfers go to a copy queue where a kernel lies between the last command
- * that they wait for and the first that waits for them:
- * n_execs[i] kernels lie before command i. */
+/* The n-th copy queue of the device that has one of the engines (0: any), and
+ * how many there are. */
+static uint32_t
+count_copy_queues(const struct hcq_graph *graph, const struct hcq_device *dev,
+                  uint32_t engines, uint32_t n, uint32_t *out_queue)
+{
+    uint32_t i, found = 0;
+
+    for (i = 0; i < graph->n_queues; i++) {
+        const struct hcq_queue *queue = graph->queues[i];
+        if (queue->dev != dev || queue->kind != HCQ_QUEUE_COPY ||
+            (engines && !(queue->engines & engines)))
+            continue;
+        if (found++ == n)
+            *out_queue = i;
+    }
+    return found;
+}
+
+/* The copy queue of device `at` for memory of device `other`: by the engines of
+ * the link between them, else each device another. Links count from the one
+ * behind `at`, so that it is the same on all devices of a ring. */
+static uint32_t
+find_route(struct order *o, uint32_t at, uint32_t other)
+{
+    struct hcq_device_link link = {.struct_size = sizeof(link)};
+    const struct hcq_graph *graph = o->graph;
+    struct bell_error_hold hold;
+    uint32_t n, engines = 0, queue = 0;
+    uint32_t rank = (other + o->graph->n_devs - at - 1) % o->graph->n_devs;
+
+    assert(at < o->graph->n_devs && other < o->graph->n_devs);
+    n = count_copy_queues(graph, o->graph->devs[at], 0, 0, &queue);
+    if (n > 1 && at != other) {
+        bell_error_hold(&hold); /* nobody knows: any will do */
+        if (hcq_device_get_link(o->graph->devs[at], o->graph->devs[other],
+                                &link) == BELL_OK)
+            engines = link.engines;
+        bell_error_release(&hold);
+        if (!count_copy_queues(graph, o->graph->devs[at], engines, 0, &queue))
+            engines = 0;
+        n = count_copy_queues(graph, o->graph->devs[at], engines, 0, &queue);
+        count_copy_queues(graph, o->graph->devs[at], engines, rank % n, &queue);
+    }
+    return n ? queue : compute_queue_of(graph, o->graph->devs[at]);
+}
+
+/* Whose memory an argument is, by number; that of `dev` where nobody knows. */
+static uint32_t
+owner_of(const struct order *o, uint32_t dev, uint32_t arg)
+{
+    uint32_t slot = o->graph->args[arg].slot, owner;
+    const struct hcq_device *home = o->owners[arg];
+
+    if (slot != HCQ_SLOT_NONE)
+        home = o->graph->slots[o->graph->slots[slot].first].dev;
+    owner = home ? hcq_graph_device(o->graph, home) : dev;
+    return owner < o->graph->n_devs ? owner : dev;
+}
+
+/* The copy queue that a transfer takes, if any. */
+static uint32_t
+route_of(struct order *o, const struct graph_command *command)
+{
+    uint32_t dev = hcq_graph_device(o->graph, command->dev), other = dev, k;
+
+    assert(command->kind != GRAPH_EXEC && dev < o->graph->n_devs);
+    for (k = 0; k < command->n_args && other == dev; k++)
+        other = owner_of(o, dev, command->first_arg + k);
+    if (!o->routes[dev][other])
+        o->routes[dev][other] = (uint8_t)(find_route(o, dev, other) + 1);
+    return o->routes[dev][other] - 1u;
+}
+
+/* What choose_queues knows of a command. */
+struct choice {
+    uint32_t first, last; /* it may run beside the commands first..last-1 */
+    uint32_t n_execs;     /* before it */
+    uint32_t route;       /* of a transfer that is large enough */
+    uint32_t rival;       /* the last transfer before it of its device that
+                           * takes another route; or UINT32_MAX */
+};
+
+#define NO_ROUTE UINT32_MAX
+
+/* Between which commands each may run: those that conflict with it on its
+ * device, one before it and one behind it. */
+static void
+find_windows(struct order *o, struct choice *choices)
+{
+    const struct hcq_graph *graph = o->graph;
+    uint32_t moments[HCQ_GRAPH_QUEUES_MAX];
+    size_t n = graph->n_commands, i;
+
+    for (i = 0; i < n; i++) {
+        const struct graph_command *command = &graph->commands[i];
+        find_conflicts(o, command, command->queue, moment_of(i), moments);
+        choices[i].first = moments[command->queue]
+                               ? moments[command->queue] - moment_of(0) + 1
+                               : 0;
+    }
+    clear_trees(o);
+    for (i = n; i-- > 0;) {
+        const struct graph_command *command = &graph->commands[i];
+        /* moments count from the end here */
+        find_conflicts(o, command, command->queue, moment_of(n - 1 - i),
+                       moments);
+        choices[i].last =
+            moments[command->queue]
+                ? (uint32_t)(n - 1) - (moments[command->queue] - moment_of(0))
+                : (uint32_t)n;
+    }
+    clear_trees(o);
+}
+
+/* Which transfers are worth a copy queue, and which that is. */
+static void
+find_rivals(struct order *o, struct choice *choices)
+{
+    const struct hcq_graph *graph = o->graph;
+    uint32_t last[HCQ_GRAPH_QUEUES_MAX], q;
+    size_t i;
+
+    memset(last, 0xff, sizeof(last));
+    for (i = 0; i < graph->n_commands; i++) {
+        const struct graph_command *command = &graph->commands[i];
+        struct choice *choice = &choices[i];
+        choice->route = choice->rival = NO_ROUTE;
+        if ((command->kind != GRAPH_COPY && command->kind != GRAPH_FILL) ||
+            command->size_bytes < MIN_COPY_BYTES)
+            continue;
+        choice->route = route_of(o, command);
+        for (q = 0; q < graph->n_queues; q++) {
+            if (q != choice->route && last[q] != NO_ROUTE &&
+                graph->queues[q]->dev == command->dev &&
+                (choice->rival == NO_ROUTE || last[q] > choice->rival))
+                choice->rival = last[q];
+        }
+        last[choice->route] = (uint32_t)i;
+    }
+}
+
+/* The transfer i and one before it that takes another route may run at the same
+ * time: both go to their copy queues. */
+static void
+pair_rivals(struct hcq_graph *graph, const struct choice *choices)
+{
+    size_t i;
+
+    for (i = 0; i < graph->n_commands; i++) {
+        uint32_t rival = choices[i].rival;
+        if (rival == NO_ROUTE || rival < choices[i].first)
+            continue;
+        graph->commands[i].queue = choices[i].route;
+        graph->commands[rival].queue = choices[rival].route;
+    }
+}
+
+/* Transfers go to a copy queue where a kernel may run meanwhile, or another
+ * transfer of the device that goes to another one, or where the device has no
+ * kernels in the graph. */
 static bool
 choose_queues(struct order *o)
 {
     struct hcq_graph *graph = o->graph;
+    bool has_kernels[HCQ_GRAPH_QUEUES_MAX] = {false};
     size_t n = graph->n_commands, i;
-    uint32_t *n_execs = host_calloc(n + 1, sizeof(*n_execs));
-    uint32_t *before = host_calloc(n, sizeof(*before));
-    uint32_t moments[HCQ_GRAPH_QUEUES_MAX];
+    struct choice *choices = host_calloc(n + 1, sizeof(*choices));
 
-    if (!n_execs || !before) {
-        host_free(n_execs);
-        host_free(before);
+    if (!choices)
         return false;
-    }
     for (i = 0; i < n; i++) {
         struct graph_command *command = &graph->commands[i];
-        n_execs[i + 1] = n_execs[i] + (command->kind == GRAPH_EXEC);
-        command->queue = queue_of(graph, command->dev, HCQ_QUEUE_COMPUTE);
-        find_conflicts(o, command, command->queue, moment_of(i), moments);
-        before[i] = moments[command->queue];
+        bool is_exec = command->kind == GRAPH_EXEC;
+        command->queue = compute_queue_of(graph, command->dev);
+        choices[i + 1].n_execs = choices[i].n_execs + is_exec;
+        has_kernels[command->queue] |= is_exec;
     }
-    clear_trees(o);
-    for (i = n; i-- > 0;) {
-        struct graph_command *command = &graph->commands[i];
-        size_t first, last;
-        /* moments count from the end here */
-        find_conflicts(o, command, command->queue, moment_of(n - 1 - i),
-                       moments);
-        last = moments[command->queue]
-                   ? n - 1 - (moments[command->queue] - moment_of(0))
-                   : n;
-        first = before[i] ? before[i] - moment_of(0) + 1 : 0;
-        if (command->kind != GRAPH_EXEC &&
-            command->size_bytes >= MIN_COPY_BYTES &&
-            n_execs[last] > n_execs[first])
-            before[i] = UINT32_MAX;
-    }
+    find_windows(o, choices);
+    find_rivals(o, choices);
     for (i = 0; i < n; i++) {
-        if (before[i] == UINT32_MAX)
-            graph->commands[i].queue =
-                queue_of(graph, graph->commands[i].dev, HCQ_QUEUE_COPY);
+        const struct choice *c = &choices[i];
+        if (c->route != NO_ROUTE &&
+            (choices[c->last].n_execs > choices[c->first].n_execs ||
+             !has_kernels[graph->commands[i].queue]))
+            graph->commands[i].queue = c->route;
     }
-    clear_trees(o);
-    host_free(n_execs);
-    host_free(before);
+    pair_rivals(graph, choices);
+    for (i = 0; i < n; i++) {
+        struct graph_command *command = &graph->commands[i];
+        if (command->sig)
+            command->queue = command->on_queue;
+    }
+    host_free(choices);
     return true;
 }
 
@@ -609,41 +755,79 @@ by_begin(const void *a, const void *b)
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* The fixed ranges with that access; false: out of memory. */
-static bool
-gather_ranges(const struct hcq_graph *graph, uint32_t access,
-              struct graph_range **out_ranges, size_t *out_n)
+/* Sorts them, and joins those that meet. */
+static void
+join_ranges(struct graph_ranges *ranges)
 {
-    struct graph_range *ranges = host_calloc(graph->n_args, sizeof(*ranges));
-    size_t n = 0, kept = 0, i;
+    struct graph_range *list = ranges->list;
+    size_t kept = 0, i;
+
+    qsort(list, ranges->n, sizeof(*list), by_begin);
+    for (i = 0; i < ranges->n; i++) {
+        if (kept && list[i].dev == list[kept - 1].dev &&
+            list[i].begin <= list[kept - 1].end) {
+            if (list[i].end > list[kept - 1].end)
+                list[kept - 1].end = list[i].end;
+        } else {
+            list[kept++] = list[i];
+        }
+    }
+    ranges->n = kept;
+}
+
+/* The fixed ranges with that access, as their devices see them, or, of those
+ * that have one, by home; false: out of memory. */
+static bool
+gather_ranges(const struct order *o, uint32_t access, bool by_home,
+              struct graph_ranges *out)
+{
+    const struct hcq_graph *graph = o->graph;
+    size_t i;
     uint32_t k;
 
-    if (!ranges)
+    out->list = host_calloc(graph->n_args, sizeof(*out->list));
+    if (!out->list)
         return false;
     for (i = 0; i < graph->n_commands; i++) {
         const struct graph_command *command = &graph->commands[i];
         for (k = 0; k < command->n_args; k++) {
-            const struct hcq_graph_arg *arg =
-                &graph->args[command->first_arg + k];
-            if (arg->access & access && arg->slot == HCQ_SLOT_NONE &&
-                arg->size_bytes)
-                ranges[n++] = (struct graph_range){
-                    command->dev, arg->value, arg->value + arg->size_bytes};
+            uint32_t at = command->first_arg + k;
+            const struct hcq_graph_arg *arg = &graph->args[at];
+            const struct border *place = &o->places[at];
+            const struct hcq_device *dev = command->dev;
+            uint64_t begin = arg->value;
+            if (!(arg->access & access) || arg->slot != HCQ_SLOT_NONE ||
+                !arg->size_bytes)
+                continue;
+            if (by_home && place->space == HCQ_SLOT_NONE)
+                continue;
+            if (by_home) {
+                dev = o->homes[SPACE_DEV - place->space];
+                begin = place->at;
+            }
+            out->list[out->n++] =
+                (struct graph_range){dev, begin, begin + arg->size_bytes};
         }
     }
-    qsort(ranges, n, sizeof(*ranges), by_begin);
-    for (i = 0; i < n; i++) {
-        if (kept && ranges[i].dev == ranges[kept - 1].dev &&
-            ranges[i].begin <= ranges[kept - 1].end) {
-            if (ranges[i].end > ranges[kept - 1].end)
-                ranges[kept - 1].end = ranges[i].end;
-        } else {
-            ranges[kept++] = ranges[i];
-        }
-    }
-    *out_ranges = ranges;
-    *out_n = kept;
+    join_ranges(out);
     return true;
+}
+
+/* By home only where something is compared so. */
+static bool
+gather_all_ranges(const struct order *o)
+{
+    struct hcq_graph *graph = o->graph;
+    bool by_home = false;
+    size_t i;
+
+    for (i = 0; i < graph->n_slots; i++)
+        by_home = by_home || graph->slots[i].has_home;
+    return gather_ranges(o, HCQ_ACCESS_WRITE, false, &graph->written) &&
+           gather_ranges(o, HCQ_ACCESS_READ, false, &graph->read) &&
+           (!by_home ||
+            (gather_ranges(o, HCQ_ACCESS_WRITE, true, &graph->home_written) &&
+             gather_ranges(o, HCQ_ACCESS_READ, true, &graph->home_read)));
 }
 
 /* Whose memory slots are for, and which is written. */
@@ -665,13 +849,15 @@ find_users(struct hcq_graph *graph)
             if (slot->dev && slot->dev != command->dev)
                 return bell_fail(BELL_BAD_VALUE,
                                  "graph '%s': slot '%s' is used on %s and %s: "
-                                 "an address is one device's",
+                                 "an address is one device's, hcq_graph_view "
+                                 "gives the other's",
                                  graph->name,
                                  graph->names[slot - graph->slots].text,
                                  slot->dev->info.name, command->dev->info.name);
             slot->dev = command->dev;
             if (arg->access & HCQ_ACCESS_WRITE)
-                slot->is_written = true;
+                slot->is_written = graph->slots[slot->first].is_home_written =
+                    true;
         }
     }
     return BELL_OK;
@@ -682,7 +868,7 @@ hcq_graph_order(struct hcq_graph *graph)
 {
     struct order o = {.graph = graph};
     uint32_t q, i;
-    bool ok = order_commands(&o);
+    bool ok = order_commands(&o) && gather_all_ranges(&o);
     size_t at;
 
     for (q = 0; q < graph->n_queues; q++) {
@@ -693,12 +879,9 @@ hcq_graph_order(struct hcq_graph *graph)
     }
     host_free(o.borders);
     host_free(o.places);
+    host_free(o.owners);
     host_free(o.is_known);
     host_free(o.then);
-    ok = ok &&
-         gather_ranges(graph, HCQ_ACCESS_WRITE, &graph->written,
-                       &graph->n_written) &&
-         gather_ranges(graph, HCQ_ACCESS_READ, &graph->read, &graph->n_read);
     if (!ok)
         return bell_fail(BELL_E_NO_MEMORY,
                          "graph '%s': out of memory to order %zu commands",

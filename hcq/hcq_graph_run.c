@@ -1,4 +1,4 @@
-/* Graphs as bound streams: making them, setting slots, submitting.
+/* Graphs as bound streams: making them, submitting.
  *
  * Between the queues of a submission stand signals, one for each queue
  * that another waits for. Their values are the moments of hcq_graph_order and
@@ -16,12 +16,10 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/hcq_packet.h"
+#include "hcq/hcq_signal_pages.h"
 
 /* More than any moment: who waits goes on. */
 #define GRAPH_GO_ON ((uint64_t)UINT32_MAX)
-
-/* With so many slots that are written, no order is kept. */
-#define FEW_WRITTEN 4
 
 /* So often who waits for several queues looks whether all of them go on.
  * guess */
@@ -90,6 +88,34 @@ emit_transfer(const struct hcq_graph *graph, struct graph_copy *copy,
 }
 
 static void
+emit_step(const struct hcq_graph *graph, struct graph_copy *copy,
+          const struct graph_command *command)
+{
+    const struct hcq_graph_arg *value = &graph->args[command->first_arg];
+    struct hcq_cs *cs = hcq_stream_cs(copy->streams[command->queue]);
+
+    assert(command->sig && command->n_args > 0);
+    if (command->kind == GRAPH_AWAIT)
+        hcq_cs_wait(cs, command->sig, value->value);
+    else
+        hcq_cs_signal(cs, command->sig, value->value);
+    patch_arg(graph, copy, command->queue, HCQ_FIELD_VALUE, value);
+}
+
+/* The signal of queue `of`, as queue `queue` sees it. */
+static const struct hcq_signal *
+signal_for(const struct hcq_graph *graph, const struct graph_copy *copy,
+           uint32_t queue, uint32_t of)
+{
+    if (!graph->aliases)
+        return copy->signals[of];
+    return &graph->aliases[((uint32_t)(copy - graph->copies) * graph->n_devs +
+                            graph->dev_of[queue]) *
+                               graph->n_queues +
+                           of];
+}
+
+static void
 emit_waits(const struct hcq_graph *graph, struct graph_copy *copy,
            uint32_t queue, uint32_t first, uint32_t n)
 {
@@ -98,7 +124,7 @@ emit_waits(const struct hcq_graph *graph, struct graph_copy *copy,
     assert((size_t)first + n <= graph->n_waits);
     for (i = first; i < first + n; i++)
         hcq_cs_wait(hcq_stream_cs(copy->streams[queue]),
-                    copy->signals[graph->waits[i].queue],
+                    signal_for(graph, copy, queue, graph->waits[i].queue),
                     graph->waits[i].moment);
 }
 
@@ -116,6 +142,8 @@ emit_command(const struct hcq_graph *graph, struct graph_copy *copy, size_t at)
                command->n_waits);
     if (command->kind == GRAPH_EXEC)
         emit_exec(graph, copy, command);
+    else if (command->sig)
+        emit_step(graph, copy, command);
     else
         emit_transfer(graph, copy, command);
     for (i = 0; i < command->n_patches; i++) {
@@ -130,6 +158,75 @@ emit_command(const struct hcq_graph *graph, struct graph_copy *copy, size_t at)
                       (uint64_t)at + GRAPH_BEGIN + 1);
 }
 
+/* The devices that have something to do; NULL in the place of others. */
+static void
+find_used(const struct hcq_graph *graph,
+          struct hcq_device *out_devs[HCQ_GRAPH_QUEUES_MAX])
+{
+    uint32_t q;
+
+    memset(out_devs, 0, sizeof(out_devs[0]) * HCQ_GRAPH_QUEUES_MAX);
+    for (q = 0; q < graph->n_queues; q++) {
+        if (graph->is_used[q])
+            out_devs[graph->dev_of[q]] = graph->queues[q]->dev;
+    }
+}
+
+/* Whether each of them can use the signals of all others. */
+static BELL_MUST_CHECK bell_status
+reach_each_other(struct hcq_device *const *devs, uint32_t n, bool *out)
+{
+    uint32_t i, k;
+
+    *out = true;
+    for (i = 0; i < n && *out; i++)
+        *out = !devs[i] || devs[i]->ops == devs[0]->ops;
+    for (i = 0; i < n && *out; i++) {
+        for (k = 0; k < n && *out; k++) {
+            if (devs[i] && devs[k] && i != k)
+                BELL_TRY(hcq_signal_reaches(devs[i], devs[k], out));
+        }
+    }
+    return BELL_OK;
+}
+
+/* Signals in host memory, where devices do not reach each other's. */
+static BELL_MUST_CHECK bell_status
+share_signals(struct hcq_graph *graph)
+{
+    uint32_t n = GRAPH_COPIES * graph->n_queues, c, d, q;
+    struct hcq_device *devs[HCQ_GRAPH_QUEUES_MAX];
+    struct hcq_signal *alias;
+    bool reach;
+
+    find_used(graph, devs);
+    assert(devs[0] == graph->queues[0]->dev);
+    BELL_TRY(reach_each_other(devs, graph->n_devs, &reach));
+    if (reach)
+        return BELL_OK;
+    BELL_TRY(hcq_shared_create(devs, graph->n_devs,
+                               (uint64_t)n * HCQ_SIGNAL_BYTES,
+                               &graph->signal_memory));
+    graph->aliases = alias =
+        host_calloc((size_t)n * graph->n_devs, sizeof(*alias));
+    if (!alias)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "graph '%s': out of memory for %u signals",
+                         graph->name, n);
+    for (c = 0; c < GRAPH_COPIES; c++) {
+        for (d = 0; d < graph->n_devs; d++) {
+            for (q = 0; q < graph->n_queues; q++, alias++) {
+                if (devs[d])
+                    hcq_shared_signal(graph->signal_memory, d,
+                                      (uint64_t)(c * graph->n_queues + q) *
+                                          HCQ_SIGNAL_BYTES,
+                                      alias);
+            }
+        }
+    }
+    return BELL_OK;
+}
+
 /* What a submission takes of queue `q`. */
 static BELL_MUST_CHECK bell_status
 create_parts(struct hcq_graph *graph, struct graph_copy *copy, uint32_t q)
@@ -141,7 +238,9 @@ create_parts(struct hcq_graph *graph, struct graph_copy *copy, uint32_t q)
     assert(graph->is_used[q] && !copy->streams[q]);
     BELL_TRY(
         hcq_stream_create(graph->queues[q], graph->name, &copy->streams[q]));
-    if (!is_alone)
+    if (graph->aliases)
+        copy->signals[q] = (struct hcq_signal *)signal_for(graph, copy, q, q);
+    else if (!is_alone)
         BELL_TRY(
             hcq_signal_create(graph->queues[q]->dev, 0, &copy->signals[q]));
     copy->patches[q] = host_alloc(n_bytes);
@@ -178,14 +277,39 @@ bind_copy(struct hcq_graph *graph, struct graph_copy *copy)
     return BELL_OK;
 }
 
+/* The slots of memory, those that are written first; false: out of memory. */
+static bool
+list_memory(const struct hcq_graph *graph, struct graph_sorted *out,
+            bool by_home)
+{
+    uint32_t pass, i;
+
+    out->ids = host_calloc(graph->n_slots, sizeof(*out->ids));
+    if (!out->ids)
+        return false;
+    for (pass = 0; pass < 2; pass++) {
+        for (i = 0; i < graph->n_slots; i++) {
+            const struct graph_slot *slot = &graph->slots[i];
+            bool is_written =
+                by_home ? slot->is_home_written : slot->is_written;
+            if (slot->dev && is_written == (pass == 0) &&
+                (!by_home || (slot->has_home && slot->first == i)))
+                out->ids[out->n++] = i;
+        }
+        if (pass == 0)
+            out->n_written = out->n;
+    }
+    return true;
+}
+
 static BELL_MUST_CHECK bell_status
 make_lists(struct hcq_graph *graph)
 {
     bool ok;
     uint32_t i;
 
-    graph->by_address = host_calloc(graph->n_slots, sizeof(*graph->by_address));
-    ok = graph->by_address != NULL;
+    ok = list_memory(graph, &graph->by_address, false) &&
+         list_memory(graph, &graph->by_home, true);
     for (i = 0; i < GRAPH_LIST_COUNT; i++) {
         graph->lists[i] = host_calloc(graph->n_slots, sizeof(*graph->lists[i]));
         ok = ok && graph->lists[i];
@@ -194,15 +318,6 @@ make_lists(struct hcq_graph *graph)
         return bell_fail(BELL_E_NO_MEMORY,
                          "graph '%s': out of memory for %zu slots", graph->name,
                          graph->n_slots);
-    for (i = 0; i < graph->n_slots; i++) {
-        if (graph->slots[i].dev && graph->slots[i].is_written)
-            graph->by_address[graph->n_by_address++] = i;
-    }
-    graph->n_slots_written = graph->n_by_address;
-    for (i = 0; i < graph->n_slots; i++) {
-        if (graph->slots[i].dev && !graph->slots[i].is_written)
-            graph->by_address[graph->n_by_address++] = i;
-    }
     graph->n_unset = (uint32_t)graph->n_slots;
     return BELL_OK;
 }
@@ -212,6 +327,7 @@ hcq_graph_bind(struct hcq_graph *graph)
 {
     uint32_t i;
 
+    BELL_TRY(share_signals(graph));
     for (i = 0; i < GRAPH_COPIES; i++)
         BELL_TRY(bind_copy(graph, &graph->copies[i]));
     BELL_TRY(make_lists(graph));
@@ -306,10 +422,13 @@ free_copy(struct hcq_graph *graph, struct graph_copy *copy)
     if (copy->streams[0])
         status = wait_graph_copy(graph, copy, HCQ_WAIT_WHILE_MOVING);
     bell_error_release(&hold);
+    if (status == BELL_E_TIMEOUT)
+        graph->is_stuck = true;
     for (q = 0; q < graph->n_queues; q++) {
         if (status != BELL_E_TIMEOUT) {
             hcq_stream_destroy(copy->streams[q]);
-            hcq_signal_destroy(copy->signals[q]);
+            if (!graph->aliases)
+                hcq_signal_destroy(copy->signals[q]);
         }
         host_free(copy->patches[q]);
     }
@@ -325,238 +444,14 @@ hcq_graph_unbind(struct hcq_graph *graph)
         free_copy(graph, &graph->copies[i]);
     for (i = 0; i < GRAPH_LIST_COUNT; i++)
         host_free(graph->lists[i]);
-    host_free(graph->by_address);
+    if (!graph->is_stuck)
+        hcq_shared_destroy(graph->signal_memory);
+    host_free(graph->aliases);
+    host_free(graph->by_address.ids);
+    host_free(graph->by_home.ids);
 }
 
-/* ---- slots ---- */
-
-static BELL_MUST_CHECK bell_status
-refuse_set(const struct hcq_graph *graph, uint32_t slot, uint64_t value)
-{
-    if (graph->state != GRAPH_READY || slot >= graph->n_slots)
-        return bell_fail(BELL_BAD_STATE, "graph '%s': slot %u: %s", graph->name,
-                         slot,
-                         graph->state != GRAPH_READY ? "the graph is not built"
-                                                     : "there is none");
-    return bell_fail(
-        BELL_BAD_VALUE,
-        "graph '%s': slot '%s' = %llu: at most %llu, or it goes "
-        "beyond %s",
-        graph->name, graph->names[slot].text, (unsigned long long)value,
-        (unsigned long long)graph->slots[slot].max,
-        graph->slots[slot].size_bytes ? "all addresses" : "what is copied");
-}
-
-bell_status
-hcq_graph_set(struct hcq_graph *graph, uint32_t slot, uint64_t value)
-{
-    struct graph_slot *s;
-    uint32_t i;
-
-    BELL_TRY(hcq_check_process(graph->queues[0]->dev));
-    if (__builtin_expect(graph->state != GRAPH_READY ||
-                             slot >= graph->n_slots ||
-                             value > graph->slots[slot].max,
-                         0))
-        return refuse_set(graph, slot, value);
-    s = &graph->slots[slot];
-    if (s->is_set && s->value == value)
-        return BELL_OK;
-    graph->n_unset -= !s->is_set;
-    s->is_set = true;
-    s->value = value;
-    for (i = 0; i < GRAPH_LIST_COUNT; i++) {
-        if (s->lists & 1u << i)
-            continue;
-        assert(graph->n_listed[i] < graph->n_slots);
-        s->lists |= (uint8_t)(1u << i);
-        graph->lists[i][graph->n_listed[i]++] = slot;
-    }
-    return BELL_OK;
-}
-
-/* Whether x comes before y in memory. */
-static bool
-is_before(const struct hcq_device *x_dev, uint64_t x,
-          const struct hcq_device *y_dev, uint64_t y)
-{
-    return x_dev != y_dev ? x_dev < y_dev : x < y;
-}
-
-/* Of the fixed ranges, which are in order, the first that the slot meets. */
-static const struct graph_range *
-find_range(const struct graph_range *ranges, size_t n,
-           const struct graph_slot *slot)
-{
-    size_t first = 0, last = n;
-
-    assert(slot->dev && slot->size_bytes > 0);
-    while (first < last) {
-        size_t mid = first + (last - first) / 2;
-        if (is_before(ranges[mid].dev, ranges[mid].end - 1, slot->dev,
-                      slot->value))
-            first = mid + 1;
-        else
-            last = mid;
-    }
-    return first < n && ranges[first].dev == slot->dev &&
-                   ranges[first].begin < slot->value + slot->size_bytes
-               ? &ranges[first]
-               : NULL;
-}
-
-static bool
-slot_is_before(const struct graph_slot *x, const struct graph_slot *y)
-{
-    return is_before(x->dev, x->value, y->dev, y->value);
-}
-
-static bool
-is_sorted(const struct hcq_graph *graph)
-{
-    const uint32_t *ids = graph->by_address;
-    uint32_t i;
-
-    for (i = 1; i < graph->n_by_address; i++) {
-        if (slot_is_before(&graph->slots[ids[i]], &graph->slots[ids[i - 1]]))
-            return false;
-    }
-    return true;
-}
-
-/* Shell's way. src: the gaps of M. Ciura, "Best Increments for the Average Case
- * of Shellsort", 2001, and 1750. */
-static void
-sort_slots(struct hcq_graph *graph)
-{
-    static const uint32_t gaps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1};
-    uint32_t *ids = graph->by_address, n = graph->n_by_address, i, k;
-    size_t g;
-
-    for (g = 0; g < ARRAY_LEN(gaps); g++) {
-        uint32_t gap = gaps[g];
-        for (i = gap; i < n; i++) {
-            uint32_t id = ids[i];
-            for (k = i; k >= gap; k -= gap) {
-                uint32_t other = ids[k - gap];
-                if (!slot_is_before(&graph->slots[id], &graph->slots[other]))
-                    break;
-                ids[k] = other;
-            }
-            ids[k] = id;
-        }
-    }
-}
-
-static BELL_MUST_CHECK bell_status
-refuse_slots(const struct hcq_graph *graph, const struct graph_slot *slot,
-             const struct graph_slot *other)
-{
-    return bell_fail(
-        BELL_BAD_VALUE,
-        "graph '%s': slot '%s' at 0x%llx, of %llu bytes, and slot '%s' at "
-        "0x%llx overlap, and one is written",
-        graph->name, graph->names[slot - graph->slots].text,
-        (unsigned long long)slot->value, (unsigned long long)slot->size_bytes,
-        graph->names[other - graph->slots].text,
-        (unsigned long long)other->value);
-}
-
-static bool
-slots_meet(const struct graph_slot *x, const struct graph_slot *y)
-{
-    return x->dev == y->dev && x->value < y->value + y->size_bytes &&
-           y->value < x->value + x->size_bytes;
-}
-
-/* Each of few that are written with all. */
-static BELL_MUST_CHECK bell_status
-check_written(const struct hcq_graph *graph)
-{
-    uint32_t i, k;
-
-    assert(graph->n_slots_written <= graph->n_by_address);
-    for (i = 0; i < graph->n_slots_written; i++) {
-        const struct graph_slot *slot = &graph->slots[graph->by_address[i]];
-        for (k = i + 1; k < graph->n_by_address; k++) {
-            const struct graph_slot *other =
-                &graph->slots[graph->by_address[k]];
-            if (__builtin_expect(slots_meet(slot, other), 0))
-                return refuse_slots(graph, slot, other);
-        }
-    }
-    return BELL_OK;
-}
-
-/* No slot meets another that is written: where those are many, in the order of
- * addresses each is compared with what reaches furthest of those before it. */
-static BELL_MUST_CHECK bell_status
-check_slots(struct hcq_graph *graph)
-{
-    const struct graph_slot *furthest = NULL, *written = NULL;
-    uint32_t i;
-
-    if (graph->n_slots_written <= FEW_WRITTEN)
-        return check_written(graph);
-    if (!is_sorted(graph))
-        sort_slots(graph);
-    for (i = 0; i < graph->n_by_address; i++) {
-        const struct graph_slot *slot = &graph->slots[graph->by_address[i]];
-        const struct graph_slot *other = slot->is_written ? furthest : written;
-        if (other && other->dev == slot->dev &&
-            slot->value < other->value + other->size_bytes)
-            return refuse_slots(graph, slot, other);
-        if (!furthest || furthest->dev != slot->dev ||
-            furthest->value + furthest->size_bytes <
-                slot->value + slot->size_bytes)
-            furthest = slot;
-        if (slot->is_written)
-            written = slot;
-    }
-    return BELL_OK;
-}
-
-static BELL_MUST_CHECK bell_status
-check_fixed(const struct hcq_graph *graph, const struct graph_slot *slot)
-{
-    const struct graph_range *range =
-        find_range(graph->written, graph->n_written, slot);
-
-    if (!range && slot->is_written)
-        range = find_range(graph->read, graph->n_read, slot);
-    if (range)
-        return bell_fail(
-            BELL_BAD_VALUE,
-            "graph '%s': slot '%s' at 0x%llx, of %llu bytes, overlaps "
-            "0x%llx to 0x%llx, which the graph uses too, and one is written",
-            graph->name, graph->names[slot - graph->slots].text,
-            (unsigned long long)slot->value,
-            (unsigned long long)slot->size_bytes,
-            (unsigned long long)range->begin, (unsigned long long)range->end);
-    return BELL_OK;
-}
-
-/* Memory of slots that changed. */
-static BELL_MUST_CHECK bell_status
-check_memory(struct hcq_graph *graph)
-{
-    const uint32_t *list = graph->lists[GRAPH_UNSEEN];
-    uint32_t n = graph->n_listed[GRAPH_UNSEEN], i;
-    bool is_moved = false;
-
-    for (i = 0; i < n && !(graph->flags & HCQ_GRAPH_TRUSTED); i++) {
-        if (!graph->slots[list[i]].dev)
-            continue;
-        BELL_TRY(check_fixed(graph, &graph->slots[list[i]]));
-        is_moved = true;
-    }
-    if (is_moved)
-        BELL_TRY(check_slots(graph));
-    for (i = 0; i < n; i++)
-        graph->slots[list[i]].lists &= (uint8_t) ~(1u << GRAPH_UNSEEN);
-    graph->n_listed[GRAPH_UNSEEN] = 0;
-    return BELL_OK;
-}
+/* ---- submitting ---- */
 
 /* Puts what changed into the streams of a copy that nothing runs, the last
  * change first. */
@@ -581,8 +476,6 @@ patch_copy(struct hcq_graph *graph, uint32_t which)
     }
     return BELL_OK;
 }
-
-/* ---- submitting ---- */
 
 /* The copy for the next submission: the last one's where it is done, or nothing
  * of it has to change; so fewer values have to be put into it. */
@@ -670,7 +563,7 @@ hcq_graph_submit(struct hcq_graph *graph, uint64_t *out_value)
                              : "a slot has no value yet");
     BELL_TRY(hcq_check_process(graph->queues[0]->dev));
     if (graph->n_listed[GRAPH_UNSEEN])
-        BELL_TRY(check_memory(graph));
+        BELL_TRY(hcq_graph_check(graph));
     BELL_TRY(choose_copy(graph, &which));
     BELL_TRY(patch_copy(graph, which));
     if (graph->n_used > 1)

@@ -303,6 +303,23 @@ hcq_buffer_create_peer(struct hcq_device *dev, const struct hcq_buffer *of,
     return BELL_OK;
 }
 
+void
+hcq_buffer_home(const struct hcq_buffer *buf, struct hcq_home *out_home)
+{
+    const struct hcq_buffer_node *node =
+        HCQ_CONTAINER(buf, const struct hcq_buffer_node, pub);
+
+    out_home->va = buf->va;
+    out_home->size_bytes = buf->size_bytes;
+    while (node->of) {
+        buf = node->of;
+        node = HCQ_CONTAINER(buf, const struct hcq_buffer_node, pub);
+    }
+    out_home->owner = buf->dev;
+    out_home->dev = buf->host ? NULL : buf->dev;
+    out_home->at = buf->host ? (uintptr_t)buf->host : buf->va;
+}
+
 size_t
 hcq_memory_homes(struct hcq_device *dev, struct hcq_home *homes, size_t cap)
 {
@@ -313,18 +330,8 @@ hcq_memory_homes(struct hcq_device *dev, struct hcq_home *homes, size_t cap)
     for (link = dev->buffers.next; link != &dev->buffers; link = link->next) {
         const struct hcq_buffer_node *node =
             HCQ_CONTAINER(link, struct hcq_buffer_node, link);
-        const struct hcq_buffer *buf = &node->pub;
-
-        if (n++ >= cap)
-            continue;
-        homes[n - 1].va = buf->va;
-        homes[n - 1].size_bytes = buf->size_bytes;
-        while (node->of) {
-            buf = node->of;
-            node = HCQ_CONTAINER(buf, struct hcq_buffer_node, pub);
-        }
-        homes[n - 1].dev = buf->host ? NULL : buf->dev;
-        homes[n - 1].at = buf->host ? (uintptr_t)buf->host : buf->va;
+        if (n++ < cap)
+            hcq_buffer_home(&node->pub, &homes[n - 1]);
     }
     pthread_mutex_unlock(&dev->lock);
     return n;

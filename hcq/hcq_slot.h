@@ -14,6 +14,8 @@ struct hcq_slot {
     _Alignas(64) uint64_t value;
     uint64_t timestamp;
     uint32_t n_waiters; /* threads that sleep on the value */
+    /* Who writes it wakes nobody: threads look now and then. Constant. */
+    uint32_t is_polled;
     /* Of a timeline whose queue has to be told that somebody waits; NULL. */
     struct hcq_feed *feed;
 };

@@ -208,6 +208,20 @@ call_create(struct amd_process *process, struct kfd_create_queue *args)
         args);
 }
 
+/* Bit number `n` of those that are set, counted from the lowest and round. */
+static uint32_t
+pick_bit(uint32_t bits, uint32_t n)
+{
+    uint32_t i = 0;
+
+    assert(bits);
+    for (n %= (uint32_t)__builtin_popcount(bits); n; n--)
+        bits &= bits - 1;
+    while (!(bits >> i & 1))
+        i++;
+    return i;
+}
+
 /* On one of the channel's engines, in turns; on any where all their queues are
  * taken. src: docs/hardware/amd-kernel.md, "Queues" */
 static bell_status
@@ -216,9 +230,9 @@ create_on_engine(const struct amd_channel *channel,
 {
     struct amd_device *dev = channel->dev;
     struct amd_process *process = dev->process;
-    uint32_t turn =
-        atomic_fetch_add(&process->cards[dev->card].n_chosen, 1) % 32;
+    uint32_t turn = atomic_fetch_add(&process->cards[dev->card].n_chosen, 1);
     uint32_t n_ordinary = dev->topology.n_sdma, i;
+    uint32_t n_engines = (uint32_t)__builtin_popcount(channel->engines);
     struct bell_error_hold hold;
     bell_status status = BELL_E_KERNEL;
 
@@ -226,10 +240,9 @@ create_on_engine(const struct amd_channel *channel,
     bell_error_hold(&hold);
     if (process->minor >= 17) {
         args->type = KFD_QUEUE_SDMA_ENGINE;
-        for (i = 0; i < 32 && status != BELL_OK; i++) {
-            args->sdma_engine = (turn + i) % 32;
-            if (channel->engines >> args->sdma_engine & 1)
-                status = call_create(process, args);
+        for (i = 0; i < n_engines && status != BELL_OK; i++) {
+            args->sdma_engine = pick_bit(channel->engines, turn + i);
+            status = call_create(process, args);
         }
     } else if (n_ordinary < 32 && dev->topology.n_sdma_xgmi &&
                channel->engines >> n_ordinary << n_ordinary ==

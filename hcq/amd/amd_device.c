@@ -387,6 +387,7 @@ static const struct hcq_device_ops amd_ops = {
     .mem_peer = amd_buffer_peer,
     .mem_unpeer = amd_buffer_unpeer,
     .get_link = amd_get_link,
+    .link_bytes = amd_link_bytes,
     .mem_write = amd_buffer_write,
     .mem_read = amd_buffer_read,
     .tell = amd_device_tell,

@@ -135,9 +135,11 @@ void amd_link_why_not(struct kio *kio, const struct amd_topology *from,
 /* BELL_E_UNSUPPORTED, and why: KFD did not map the owner's memory to the
  * device's card (amd_link.c). */
 bell_status amd_link_refuse(struct amd_device *dev, struct amd_device *owner);
-/* hcq_device_ops.get_link. */
+/* hcq_device_ops of links. */
 bell_status amd_get_link(struct hcq_device *base, struct hcq_device *of,
                          struct hcq_device_link *link);
+bell_status amd_link_bytes(struct hcq_device *base, struct hcq_device *of,
+                           struct hcq_link_bytes *out_bytes);
 
 /* Opens the card's render node and its address space, once for the process,
  * and the events with the first card. What fails is tried again by the next

@@ -70,6 +70,32 @@ amd_get_link(struct hcq_device *base, struct hcq_device *of,
     return BELL_OK;
 }
 
+static uint32_t
+pci_place(const struct amd_topology *t)
+{
+    return kio_pci_place(t->domain, t->location >> 8, t->location >> 3 & 0x1f);
+}
+
+bell_status
+amd_link_bytes(struct hcq_device *base, struct hcq_device *of,
+               struct hcq_link_bytes *out_bytes)
+{
+    struct amd_device *dev = amd_device_of(base), *other = amd_device_of(of);
+    struct kio_link_bytes bytes;
+
+    if (dev->process != other->process ||
+        !kio_link_bytes(dev->process->kio, pci_place(&dev->topology),
+                        pci_place(&other->topology), &bytes))
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "nobody counts what %s and %s move between them",
+                         base->info.name, of->info.name);
+    out_bytes->copy_read = bytes.copy_read;
+    out_bytes->copy_written = bytes.copy_written;
+    out_bytes->kernel_read = bytes.kernel_read;
+    out_bytes->kernel_written = bytes.kernel_written;
+    return BELL_OK;
+}
+
 bell_status
 amd_link_refuse(struct amd_device *dev, struct amd_device *owner)
 {

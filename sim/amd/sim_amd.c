@@ -15,6 +15,7 @@
 #include "ioctl/kfd_uapi.h"
 #include "sim/amd/kfd/kfd.h"
 #include "sim/amd/kfd/kfd_machine.h"
+#include "sim/links.h"
 
 /* ---- processes ---- */
 
@@ -304,6 +305,33 @@ amdsim_kio_read_file(struct kio *kio, const char *path, void *buf, size_t cap)
     return amdsim_leave(p, kfd_read_file(p->machine, path, buf, cap));
 }
 
+/* NULL also where several partitions are at the place. */
+static const struct kfd_card *
+card_at(const struct kfd_machine *machine, uint32_t place)
+{
+    uint32_t i;
+
+    for (i = 0; i < machine->n_cards && machine->n_partitions == 1; i++) {
+        if (kfd_location(&machine->cards[i]) == place)
+            return &machine->cards[i];
+    }
+    return NULL;
+}
+
+static bool
+amdsim_kio_link_bytes(struct kio *kio, uint32_t card, uint32_t owner,
+                      struct kio_link_bytes *out_bytes)
+{
+    struct kfd_process *p = amdsim_enter(kio);
+    const struct kfd_card *a = card_at(p->machine, card);
+    const struct kfd_card *b = card_at(p->machine, owner);
+
+    if (a && b)
+        sim_links_get(p->machine->traffic, a->index, b->index, out_bytes);
+    (void)amdsim_leave(p, 0);
+    return a && b;
+}
+
 /* ---- mappings ---- */
 
 static bool
@@ -465,6 +493,7 @@ static const struct kio_ops sim_ops = {
     .read_file = amdsim_kio_read_file,
     .may_open = amdsim_kio_may_open,
     .explain = amdsim_kio_explain,
+    .link_bytes = amdsim_kio_link_bytes,
 };
 
 /* This program at the machine, if it was there before. */
@@ -549,6 +578,10 @@ count(const struct kfd_process *p, struct sim_amd_usage *usage)
     for (i = 0; i < p->machine->n_cards; i++)
         usage->spaces += p->vms[i].space != NULL;
     usage->queues += (uint32_t)p->n_queues;
+    for (i = 0; i < p->n_queues; i++) {
+        if (p->queues[i]->is_sdma)
+            usage->engines |= 1u << p->queues[i]->engine;
+    }
     usage->events += (uint32_t)p->n_events;
     usage->buffers += (uint32_t)p->n_buffers;
     for (i = 0; i < p->n_buffers; i++) {

@@ -46,6 +46,7 @@ struct sim_amd_usage {
     uint32_t buffers;      /* memory objects */
     uint64_t memory_bytes; /* of those */
     uint64_t va_mapped_bytes;
+    uint32_t engines; /* copy engines that have queues, as bits, of any card */
 };
 
 /* kio_sim_create and kio_sim_join for backend "AMD". BELL_E_NO_DEVICE, with

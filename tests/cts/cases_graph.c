@@ -405,8 +405,8 @@ refusals(struct cts *t)
     desc.flags = 2;
     FAILS(hcq_graph_create(&desc, &graph), BELL_E_INVALID, "flags 0x2");
     desc.flags = 0;
-    desc.n_queues = 17;
-    FAILS(hcq_graph_create(&desc, &graph), BELL_E_INVALID, "at most 16");
+    desc.n_queues = 65;
+    FAILS(hcq_graph_create(&desc, &graph), BELL_E_INVALID, "at most 64");
 
 #define REFUSES(part, ...)                                                     \
     do {                                                                       \

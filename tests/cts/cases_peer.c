@@ -452,6 +452,73 @@ kernel_then_copy(struct cts *t)
     peers_close(&p);
 }
 
+static struct hcq_link_bytes
+moved(struct hcq_device *dev, struct hcq_device *other)
+{
+    struct hcq_link_bytes bytes = {.struct_size = sizeof(bytes)};
+    bell_status status = hcq_device_link_bytes(dev, other, &bytes);
+
+    if (status == BELL_E_UNSUPPORTED)
+        cts_skip("%s", bell_error_last()->message);
+    OK(status);
+    return bytes;
+}
+
+static void
+check_bytes(const char *what, uint64_t before, uint64_t after, uint64_t n)
+{
+    CHECK(after - before == n, "%s: %llu bytes, not %llu", what,
+          (unsigned long long)(after - before), (unsigned long long)n);
+}
+
+/* A simulated box counts what crosses a link, by who moved it and which way. */
+static void
+counted(struct cts *t)
+{
+    const uint64_t n_bytes = 4ull * N_INTS;
+    struct peers p;
+    struct hcq_buffer *own, *seen, *mine;
+    struct hcq_link_bytes a, b, back;
+    struct hcq_device *dev;
+    struct hcq_cs *cs;
+
+    peers_open(t, &p, 2);
+    if (p.is_one_card)
+        cts_skip("there is one card");
+    dev = p.side[1].dev;
+    own = peers_ints(t->dev, N_INTS, 5);
+    seen = peers_see(dev, own);
+    mine = peers_ints(dev, N_INTS, 0);
+    a = moved(dev, t->dev);
+    back = moved(t->dev, dev);
+    cs = cts_begin(p.side[1].copy);
+    hcq_cs_copy(cs, mine->va, seen->va, n_bytes - 4);
+    hcq_cs_copy(cs, seen->va + 8, mine->va, n_bytes - 8);
+    hcq_cs_signal(cs, p.side[0].sig, 1); /* no data */
+    cts_finish(p.side[1].copy, cs);
+    b = moved(dev, t->dev);
+    check_bytes("copies that read", a.copy_read, b.copy_read, n_bytes - 4);
+    check_bytes("that write", a.copy_written, b.copy_written, n_bytes - 8);
+    check_bytes("kernels", a.kernel_read, b.kernel_read, 0);
+    a = b;
+    cs = cts_begin(p.side[1].queue);
+    peers_add_one(cs, &p.side[1], mine, seen, N_INTS);
+    peers_add_one(cs, &p.side[1], seen, mine, N_INTS / 2);
+    cts_finish(p.side[1].queue, cs);
+    b = moved(dev, t->dev);
+    check_bytes("kernels that read", a.kernel_read, b.kernel_read, n_bytes);
+    check_bytes("that write", a.kernel_written, b.kernel_written, n_bytes / 2);
+    check_bytes("copies", a.copy_read, b.copy_read, 0);
+    cs = cts_begin(t->queue); /* of its own memory */
+    peers_add_one(cs, &p.side[0], own, own, N_INTS);
+    hcq_cs_fill(cs, own->va, 0, 64);
+    cts_finish(t->queue, cs);
+    a = moved(t->dev, dev);
+    check_bytes("the other way", back.copy_written, a.copy_written, 0);
+    check_bytes("the other way", back.kernel_read, a.kernel_read, 0);
+    peers_close(&p);
+}
+
 /* ---- streams, graphs, threads ---- */
 
 static void
@@ -717,6 +784,7 @@ const struct cts_case cts_peer_cases[] = {
     {"peer writes and own lines", own_lines_are_fresh},
     {"peer writes its own lines", its_lines_are_fresh},
     {"peer copies what a kernel wrote", kernel_then_copy},
+    {"peer bytes are counted", counted},
     {"peer in bound streams", streams},
     {"peer in a graph", graphs},
     {"peer both directions at once", both_at_once},

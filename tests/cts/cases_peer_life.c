@@ -481,13 +481,13 @@ with_each(struct cts *t, void (*look)(struct cts *t, struct peer_side *other))
         if (strncmp(others[i], t->info.backend, len) == 0 &&
             (others[i][len] == '@' || !others[i][len]))
             continue;
-        if (hcq_device_open(others[i], &other.dev) != BELL_OK)
+        if (cts_open_other(t, others[i], &other.dev) != BELL_OK)
             continue;
         OK(hcq_queue_create(other.dev, HCQ_QUEUE_COMPUTE, &other.queue));
         OK(hcq_queue_create(other.dev, HCQ_QUEUE_COPY, &other.copy));
         OK(hcq_signal_create(other.dev, 0, &other.sig));
         look(t, &other);
-        hcq_device_close(other.dev);
+        cts_close_others(t);
         n++;
     }
     return n;

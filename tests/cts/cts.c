@@ -224,6 +224,22 @@ cts_pin(struct hcq_device *dev, void *ptr, uint64_t size_bytes)
     return buf;
 }
 
+bell_status
+cts_open_other(struct cts *t, const char *name, struct hcq_device **out_dev)
+{
+    CHECK(t->n_others < ARRAY_LEN(t->others), "too many devices");
+    BELL_TRY(hcq_device_open(name, out_dev));
+    t->others[t->n_others++] = *out_dev;
+    return BELL_OK;
+}
+
+void
+cts_close_others(struct cts *t)
+{
+    while (t->n_others)
+        hcq_device_close(t->others[--t->n_others]);
+}
+
 struct hcq_buffer *
 cts_buffer(struct cts *t, uint64_t size_bytes)
 {
@@ -320,6 +336,7 @@ run_case(struct cts *t, const struct cts_case *c)
         c->run(t);
         verdict = PASSED;
     }
+    cts_close_others(t);
     dev = t->dev;
     t->dev = NULL;
     hcq_device_close(dev);

@@ -50,6 +50,9 @@ struct cts {
     struct hcq_device *dev;
     struct hcq_device_info info;
     struct hcq_queue *queue, *copy;
+    /* Opened beside it; closed first, however the case ends. */
+    struct hcq_device *others[4];
+    unsigned n_others;
     bool ends_by_fault; /* the process's use of the device */
 };
 
@@ -124,6 +127,11 @@ struct hcq_program *cts_load_as(struct cts *t, struct hcq_device *dev,
 struct hcq_program *cts_load_slow(struct cts *t, enum cts_kernel kernel,
                                   uint64_t group_ns);
 struct hcq_program *cts_program(struct cts *t, enum cts_kernel kernel);
+
+/* Opens a device beside the one under test, which cts_close_others closes. */
+bell_status cts_open_other(struct cts *t, const char *name,
+                           struct hcq_device **out_dev);
+void cts_close_others(struct cts *t);
 
 struct hcq_buffer *cts_buffer(struct cts *t, uint64_t size_bytes);
 /* Whether what is missing may be; where a backend has no kernels here, all. */

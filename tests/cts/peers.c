@@ -46,6 +46,7 @@ open_sides(struct cts *t, struct peers *p, unsigned n, bool same)
     unsigned i;
 
     memset(p, 0, sizeof(*p));
+    p->t = t;
     p->side[0].dev = t->dev;
     p->is_one_card = same;
     for (i = 1; i < n; i++) {
@@ -53,12 +54,12 @@ open_sides(struct cts *t, struct peers *p, unsigned n, bool same)
 
         name_of(t, i, name, sizeof(name));
         if (!p->is_one_card &&
-            hcq_device_open(name, &side->dev) == BELL_E_NO_DEVICE) {
+            cts_open_other(t, name, &side->dev) == BELL_E_NO_DEVICE) {
             p->is_one_card = i == 1;
             side->dev = NULL;
         }
         if (!side->dev)
-            OK(hcq_device_open(t->device, &side->dev));
+            OK(cts_open_other(t, t->device, &side->dev));
         OK(hcq_device_status(side->dev));
     }
     p->n = n;
@@ -89,8 +90,8 @@ peers_open_same(struct cts *t, struct peers *p, unsigned n)
 void
 peers_close(struct peers *p)
 {
-    while (p->n > 1)
-        hcq_device_close(p->side[--p->n].dev);
+    cts_close_others(p->t);
+    p->n = 1;
 }
 
 struct hcq_buffer *

@@ -17,6 +17,7 @@ struct peer_side {
 };
 
 struct peers {
+    struct cts *t;
     struct peer_side side[PEERS_MAX];
     unsigned n;
     bool is_one_card; /* all are openings of one device */
@@ -30,7 +31,7 @@ void peers_open(struct cts *t, struct peers *p, unsigned n);
 void peers_open_any(struct cts *t, struct peers *p, unsigned n);
 /* As peers_open, with openings of the device under test alone. */
 void peers_open_same(struct cts *t, struct peers *p, unsigned n);
-/* Closes all but the first. */
+/* Closes all but the first, as the end of a case does. */
 void peers_close(struct peers *p);
 
 /* n int32 of a device, each `value`. */

@@ -155,10 +155,29 @@ bad(unsigned idx, struct cts_bad *out)
     return break_file(idx, hdr, out) || break_kernel(idx, out);
 }
 
+/* Cards that no link connects, and whose windows are closed. Who knows about
+ * real ones? */
+static unsigned
+also_lacks(const struct hcq_device_info *info)
+{
+    bool by_pcie = strncmp(info->arch, "gfx1", 4) == 0 ||
+                   strstr(info->name, "link=pcie") ||
+                   strstr(info->name, "hive=");
+    bool is_closed = strstr(info->name, ",bar=") ||
+                     strstr(info->name, "p2p=off") ||
+                     strstr(info->name, "acs=redirect");
+
+    return !(info->flags & HCQ_DEVICE_SIMULATED) ||
+                   strstr(info->name, "link=none") || (by_pcie && is_closed)
+               ? CTS_LACK_PEERS
+               : 0;
+}
+
 const struct cts_provider cts_amd_provider = {
     .backend = "AMD",
     /* Cards take any alignment, as their driver has them. */
     .lacks = CTS_LACK_ALIGNMENT | CTS_LACK_RECOVERY | CTS_LACK_TRAPS,
+    .also_lacks = also_lacks,
     .setup = setup,
     .find = find,
     .n_variants = 1,

@@ -158,8 +158,20 @@ bad(unsigned idx, struct cts_bad *out)
     }
 }
 
+/* GeForce cards have no peers by NVIDIA's driver; who knows about real ones? */
+static unsigned
+also_lacks(const struct hcq_device_info *info)
+{
+    return !(info->flags & HCQ_DEVICE_SIMULATED) ||
+                   strstr(info->name, "link=none") ||
+                   strstr(info->name, "@sim:rtx")
+               ? CTS_LACK_PEERS
+               : 0;
+}
+
 const struct cts_provider cts_nv_provider = {
     .backend = "NV",
+    .also_lacks = also_lacks,
     .setup = setup,
     .find = find,
     .n_variants = 1,

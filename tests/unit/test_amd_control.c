@@ -321,7 +321,7 @@ tells_what_it_is(void **state)
         expect_ok(hcq_device_clock_mhz(&dev->base, &mhz));
         assert_int_equal(mhz, 2100);
         assert_true(strncmp(info.model, "Simulated ", 10) == 0);
-        assert_non_null(dev->hdp_flush);
+        assert_non_null(dev->process->cards[dev->card].hdp);
         snprintf(name, sizeof(name), "AMD:0@sim:%s", specs[i]);
         assert_string_equal(info.name, name);
         expect_ok(hcq_queue_create(&dev->base, HCQ_QUEUE_COMPUTE, &queue));
@@ -1356,11 +1356,11 @@ window_is_flushed(void **state)
     uint32_t value = 7;
 
     (void)state;
-    assert_non_null(dev->hdp_flush);
+    assert_non_null(dev->process->cards[dev->card].hdp);
     expect_ok(hcq_buffer_create(&dev->base, 4096, HCQ_MEM_DEVICE, &buf));
-    dev->hdp_flush[0] = 0;
+    dev->process->cards[dev->card].hdp[0] = 0;
     expect_ok(hcq_buffer_write(buf, 0, &value, sizeof(value)));
-    assert_int_equal(dev->hdp_flush[0], 1);
+    assert_int_equal(dev->process->cards[dev->card].hdp[0], 1);
     hcq_buffer_destroy(buf);
     close_amd(dev);
 }

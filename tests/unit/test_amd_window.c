@@ -122,7 +122,7 @@ virtual_function(void **state)
 
     (void)state;
     assert_non_null(want);
-    assert_null(dev->hdp_flush);
+    assert_null(dev->process->cards[dev->card].hdp);
     expect_fails(hcq_device_clock_mhz(&dev->base, &mhz), BELL_E_UNSUPPORTED,
                  "no sensor");
     assert_int_equal(mhz, 7);
@@ -197,9 +197,10 @@ reads_flush(void **state)
 
         expect_ok(hcq_buffer_create(&dev->base, 65536, cases[i].flags, &buf));
         expect_ok(hcq_buffer_write(buf, 0, data, 65536));
-        dev->hdp_flush[0] = 0;
+        dev->process->cards[dev->card].hdp[0] = 0;
         expect_ok(hcq_buffer_read(buf, 0, data, cases[i].n_bytes));
-        assert_int_equal(dev->hdp_flush[0], cases[i].flushes);
+        assert_int_equal(dev->process->cards[dev->card].hdp[0],
+                         cases[i].flushes);
         hcq_buffer_destroy(buf);
         close_amd(dev);
     }

@@ -29,7 +29,8 @@ static const uint64_t places[] = {0,     1,     4096,  16383, 16384, 16385,
 #define N_PLACES ARRAY_LEN(places)
 
 static struct hcq_device *devs[N_DEVS];
-static struct hcq_queue *queues[N_DEVS][2];
+#define N_QUEUES 3u /* of a device: compute, copy, copy */
+static struct hcq_queue *queues[N_DEVS][N_QUEUES];
 static struct hcq_program progs[N_DEVS];
 
 /* Memory of a device that is known: its own in four places, and pages of the
@@ -45,15 +46,15 @@ typedef uint64_t set;
 
 struct model {
     uint32_t n, n_queues;
-    const struct hcq_queue *queues[2 * N_DEVS];
+    const struct hcq_queue *queues[N_QUEUES * N_DEVS];
     uint32_t queue[N_MAX];
-    set needs[N_MAX];       /* what has to be over, of those before it */
-    set knows[2 * N_DEVS];  /* what each queue knows to be over */
-    bool begun[2 * N_DEVS]; /* and that the submission has begun */
+    set needs[N_MAX];              /* what has to be over, of those before it */
+    set knows[N_QUEUES * N_DEVS];  /* what each queue knows to be over */
+    bool begun[N_QUEUES * N_DEVS]; /* and that the submission has begun */
     set then[N_MAX];
     bool begun_then[N_MAX], signals[N_MAX], begin_signals;
-    set on[2 * N_DEVS]; /* what each queue has got by now */
-    struct graph_wait waits[N_MAX * 2 * N_DEVS];
+    set on[N_QUEUES * N_DEVS]; /* what each queue has got by now */
+    struct graph_wait waits[N_MAX * N_QUEUES * N_DEVS];
     uint32_t n_waits;
 };
 
@@ -77,6 +78,7 @@ open_named(const char *name)
     for (i = 0; i < N_DEVS; i++) {
         expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COMPUTE, &queues[i][0]));
         expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COPY, &queues[i][1]));
+        expect_ok(hcq_queue_create(devs[i], HCQ_QUEUE_COPY, &queues[i][2]));
         progs[i].dev = devs[i];
     }
 }
@@ -153,6 +155,10 @@ draw(uint32_t *x, uint32_t n)
 
 /* ---- random graphs ---- */
 
+/* Two slots with homes, as each device sees them. */
+#define N_HOMED 2u
+static uint32_t homed[N_HOMED][N_DEVS];
+
 /* Slot 2 * d and the one behind it are memory of device d. */
 static struct hcq_graph_arg
 draw_memory(uint32_t *x, uint32_t dev, uint64_t min_bytes)
@@ -167,6 +173,8 @@ draw_memory(uint32_t *x, uint32_t dev, uint64_t min_bytes)
     arg.size_bytes = places[to] - places[from];
     if (draw(x, homes[dev][0] ? 9 : 3) == 0)
         arg.slot = 2 * dev + draw(x, 2);
+    else if (draw(x, 3) == 0)
+        arg.slot = homed[draw(x, N_HOMED)][dev];
     else if (homes[dev][0])
         arg.value += homes[dev][draw(x, 2) ? HOME_HOST : draw(x, N_HOMES)]->va +
                      (draw(x, 128) == 0) - (draw(x, 256) == 0);
@@ -205,16 +213,37 @@ add_transfer(struct hcq_graph *graph, uint32_t *x, uint32_t dev)
         hcq_graph_fill(graph, devs[dev], &to, 7, size);
 }
 
+/* The one has its home on the first device, the other on the last. */
+static void
+add_homed(struct hcq_graph *graph, uint32_t n_devs)
+{
+    uint32_t i, d, home;
+    char name[16];
+
+    for (i = 0; i < N_HOMED; i++) {
+        home = i ? n_devs - 1 : 0;
+        snprintf(name, sizeof(name), "homed %u", i);
+        homed[i][home] = hcq_graph_slot_on(graph, name, 65536, devs[home]);
+        for (d = 0; d < n_devs; d++) {
+            homed[i][d] = hcq_graph_view(graph, homed[i][home], devs[d]);
+            assert_int_equal(hcq_graph_view(graph, homed[i][d], devs[d]),
+                             homed[i][d]);
+        }
+        assert_int_equal(graph->slots[homed[i][n_devs - 1]].first,
+                         homed[i][home]);
+    }
+}
+
 static struct hcq_graph *
 build(uint32_t *x)
 {
-    struct hcq_queue *list[2 * N_DEVS];
+    struct hcq_queue *list[N_QUEUES * N_DEVS];
     struct hcq_graph_desc desc = {
         .struct_size = sizeof(desc),
         .name = "random",
         .queues = list,
     };
-    uint32_t n_devs = 1 + draw(x, N_DEVS), kinds = draw(x, 3), i;
+    uint32_t n_devs = 1 + draw(x, N_DEVS), kinds = draw(x, 4), i;
     uint32_t n = 1 + draw(x, N_MAX);
     struct hcq_graph *graph;
     char name[16];
@@ -224,14 +253,17 @@ build(uint32_t *x)
 
     for (i = 0; i < n_devs; i++) {
         list[desc.n_queues++] = queues[i][0];
-        if (kinds == 0 || (kinds == 1 && i == 0))
+        if (kinds == 0 || kinds == 3 || (kinds == 1 && i == 0))
             list[desc.n_queues++] = queues[i][1];
+        if (kinds == 3)
+            list[desc.n_queues++] = queues[i][2];
     }
     expect_ok(hcq_graph_create(&desc, &graph));
     for (i = 0; i < 2 * N_DEVS; i++) {
         snprintf(name, sizeof(name), "slot %u", i);
         assert_int_equal(hcq_graph_slot(graph, name, 65536), i);
     }
+    add_homed(graph, n_devs);
     for (i = 0; i < n; i++) {
         uint32_t dev = draw(x, n_devs);
         if (draw(x, 3))
@@ -282,7 +314,7 @@ is_known(const struct hcq_graph *graph, const struct graph_command *command)
         for (k = 0; k < c->n_args && c->dev == command->dev; k++) {
             const struct hcq_graph_arg *arg = &graph->args[c->first_arg + k];
             if (arg->access && arg->slot != HCQ_SLOT_NONE && c == command &&
-                !(graph->flags & HCQ_GRAPH_TRUSTED))
+                !graph->slots[arg->slot].has_home)
                 return false;
             if (arg->access && arg->size_bytes && arg->slot == HCQ_SLOT_NONE &&
                 home_of(dev, arg) == N_HOMES)
@@ -290,6 +322,15 @@ is_known(const struct hcq_graph *graph, const struct graph_command *command)
         }
     }
     return true;
+}
+
+/* Whether both are fixed, or have memory of one slot. */
+static bool
+is_one_slot(const struct hcq_graph *graph, uint32_t a, uint32_t b)
+{
+    if (a == HCQ_SLOT_NONE || b == HCQ_SLOT_NONE)
+        return a == b;
+    return graph->slots[a].first == graph->slots[b].first;
 }
 
 /* Addresses are those of one memory if they are of one device's, or of slots,
@@ -309,7 +350,7 @@ conflict(const struct hcq_graph *graph, const struct graph_command *x,
                  home_of(number_of(y->dev), b) != HOME_HOST))
                 continue;
             if (a->access && b->access && a->size_bytes && b->size_bytes &&
-                a->slot == b->slot &&
+                is_one_slot(graph, a->slot, b->slot) &&
                 ((a->access | b->access) & HCQ_ACCESS_WRITE) &&
                 a->value < b->value + b->size_bytes &&
                 b->value < a->value + a->size_bytes)
@@ -327,34 +368,112 @@ queue_at(const struct model *m, const struct hcq_device *dev,
 
     for (q = 0; q < m->n_queues; q++) {
         if (m->queues[q]->dev == dev &&
-            (found == UINT32_MAX || m->queues[q]->kind == kind))
+            (found == UINT32_MAX ||
+             (m->queues[q]->kind == kind && m->queues[found]->kind != kind)))
             found = q;
     }
     return found;
 }
 
-/* Does a kernel lie between what command i has to come behind, and what has
- * to come behind it? */
+/* The device whose memory a transfer takes or gives, if it is another one. */
+static uint32_t
+partner_of(const struct hcq_graph *graph, const struct graph_command *c)
+{
+    uint32_t dev = number_of(c->dev), k;
+
+    for (k = 0; k < c->n_args; k++) {
+        uint32_t slot = graph->args[c->first_arg + k].slot;
+        if (slot != HCQ_SLOT_NONE && graph->slots[slot].has_home &&
+            graph->slots[graph->slots[slot].first].dev != c->dev)
+            return number_of(graph->slots[graph->slots[slot].first].dev);
+    }
+    return dev;
+}
+
+/* The copy queue of a large transfer: of two each neighbour has one. */
+static uint32_t
+route_of(const struct model *m, const struct hcq_graph *graph, uint32_t i)
+{
+    const struct graph_command *c = &graph->commands[i];
+    uint32_t dev = number_of(c->dev), other = partner_of(graph, c), n = 1, q;
+    uint32_t first = queue_at(m, c->dev, HCQ_QUEUE_COPY);
+
+    for (q = 1; q < m->n_queues; q++)
+        n += m->queues[q]->dev != m->queues[q - 1]->dev;
+    if (other == dev || first + 1 == m->n_queues ||
+        m->queues[first + 1]->dev != c->dev ||
+        m->queues[first]->kind == HCQ_QUEUE_COMPUTE)
+        return first;
+    return first + (other + n - dev - 1) % n % 2;
+}
+
 static bool
-has_kernel_beside(const struct hcq_graph *graph, uint32_t i)
+is_large(const struct graph_command *c)
+{
+    return c->kind != GRAPH_EXEC && c->size_bytes >= WORTH_IT;
+}
+
+/* The first command that i may run beside, all behind it as well. */
+static uint32_t
+first_beside(const struct hcq_graph *graph, uint32_t i)
 {
     const struct graph_command *c = graph->commands;
-    uint32_t first, last, k;
+    uint32_t first;
 
     for (first = i; first > 0; first--) {
         if (c[first - 1].dev == c[i].dev &&
             conflict(graph, &c[first - 1], &c[i]))
             break;
     }
+    return first;
+}
+
+/* Does a kernel lie between what command i has to come behind, and what has
+ * to come behind it, or has its device none? */
+static bool
+has_kernel_beside(const struct hcq_graph *graph, uint32_t i)
+{
+    const struct graph_command *c = graph->commands;
+    uint32_t last, k;
+    bool has_none = true;
+
     for (last = i + 1; last < graph->n_commands; last++) {
         if (c[last].dev == c[i].dev && conflict(graph, &c[last], &c[i]))
             break;
     }
-    for (k = first; k < last; k++) {
+    for (k = first_beside(graph, i); k < last; k++) {
         if (c[k].kind == GRAPH_EXEC)
             return true;
     }
-    return false;
+    for (k = 0; k < graph->n_commands; k++)
+        has_none =
+            has_none && !(c[k].kind == GRAPH_EXEC && c[k].dev == c[i].dev);
+    return has_none;
+}
+
+static void
+choose(struct model *m, const struct hcq_graph *graph)
+{
+    const struct graph_command *c = graph->commands;
+    uint32_t i, k;
+
+    for (i = 0; i < m->n; i++)
+        m->queue[i] = is_large(&c[i]) && has_kernel_beside(graph, i)
+                          ? route_of(m, graph, i)
+                          : queue_at(m, c[i].dev, HCQ_QUEUE_COMPUTE);
+    for (i = 0; i < m->n; i++) {
+        uint32_t first = first_beside(graph, i);
+        for (k = i; k-- > 0 && is_large(&c[i]);) {
+            if (c[k].dev != c[i].dev || !is_large(&c[k]) ||
+                route_of(m, graph, k) == route_of(m, graph, i))
+                continue;
+            if (k >= first) {
+                m->queue[k] = route_of(m, graph, k);
+                m->queue[i] = route_of(m, graph, i);
+            }
+            break;
+        }
+    }
 }
 
 /* `queue` comes to know of command k of another queue, by a wait. */
@@ -414,11 +533,8 @@ make_model(const struct hcq_graph *graph, struct model *m)
     for (i = 0; i < m->n_queues; i++)
         m->queues[i] = graph->queues[i];
     m->begun[0] = true;
+    choose(m, graph);
     for (i = 0; i < m->n; i++) {
-        bool moves = c[i].kind != GRAPH_EXEC && c[i].size_bytes >= WORTH_IT &&
-                     has_kernel_beside(graph, i);
-        m->queue[i] =
-            queue_at(m, c[i].dev, moves ? HCQ_QUEUE_COPY : HCQ_QUEUE_COMPUTE);
         known[i] = is_known(graph, &c[i]);
         for (k = 0; k < i; k++) {
             if ((c[k].dev != c[i].dev && !(known[k] && known[i])) ||
@@ -519,9 +635,10 @@ test_random_graphs(void **state)
         expect_ok(hcq_graph_order(graph));
         check_waits(graph, &m);
         if (!homes[0][0]) {
-            check_ranges(graph, graph->written, graph->n_written,
+            check_ranges(graph, graph->written.list, graph->written.n,
                          HCQ_ACCESS_WRITE);
-            check_ranges(graph, graph->read, graph->n_read, HCQ_ACCESS_READ);
+            check_ranges(graph, graph->read.list, graph->read.n,
+                         HCQ_ACCESS_READ);
         }
         for (k = 0; k < m.n; k++)
             n_moved += m.queues[m.queue[k]]->kind == HCQ_QUEUE_COPY;

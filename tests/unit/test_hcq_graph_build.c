@@ -135,7 +135,7 @@ test_create(void **state)
     desc.queues = many;
     desc.n_queues = HCQ_GRAPH_QUEUES_MAX + 1;
     expect_fails(hcq_graph_create(&desc, &graph), BELL_E_INVALID,
-                 "17 queues, at most 16");
+                 "65 queues, at most 64");
     desc.n_queues = HCQ_GRAPH_QUEUES_MAX;
     expect_fails(hcq_graph_create(&desc, &graph), BELL_E_INVALID,
                  "queue 1 is NULL");

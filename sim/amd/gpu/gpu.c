@@ -23,14 +23,15 @@ static const struct family {
     uint32_t gfx, simd_per_cu, max_waves_per_simd, l1_kib, clock_hz;
     /* of the small card; large_xcc: of products */
     uint32_t n_xcc, large_xcc;
+    bool has_xgmi; /* src: Linux 6.12, gmc_v9_0_early_init */
 } families[] = {
-    {"gfx906", ISA_GFX906, 9, 4, 10, 16, 100000000, 1, 1},
-    {"gfx90a", ISA_GFX90A, 9, 4, 8, 16, 25000000, 1, 1},
-    {"gfx942", ISA_GFX942, 9, 4, 8, 32, 100000000, 4, 8},
-    {"gfx1010", ISA_GFX101, 10, 2, 20, 16, 100000000, 1, 1},
-    {"gfx1030", ISA_GFX10, 10, 2, 16, 16, 100000000, 1, 1},
-    {"gfx1100", ISA_GFX11, 11, 2, 16, 32, 100000000, 1, 1},
-    {"gfx1201", ISA_GFX12, 12, 2, 16, 32, 100000000, 1, 1},
+    {"gfx906", ISA_GFX906, 9, 4, 10, 16, 100000000, 1, 1, true},
+    {"gfx90a", ISA_GFX90A, 9, 4, 8, 16, 25000000, 1, 1, true},
+    {"gfx942", ISA_GFX942, 9, 4, 8, 32, 100000000, 4, 8, true},
+    {"gfx1010", ISA_GFX101, 10, 2, 20, 16, 100000000, 1, 1, false},
+    {"gfx1030", ISA_GFX10, 10, 2, 16, 16, 100000000, 1, 1, false},
+    {"gfx1100", ISA_GFX11, 11, 2, 16, 32, 100000000, 1, 1, false},
+    {"gfx1201", ISA_GFX12, 12, 2, 16, 32, 100000000, 1, 1, false},
 };
 
 /* gfx908 has accumulation registers, and 11.5 floats in scalar ones. */
@@ -71,12 +72,17 @@ make_chip(const struct chip_arch *arch, const struct family *family,
         .l2_kib = amd->l2_kib,
         .n_sdma = amd->n_sdma,
         .n_sdma_queues = amd->n_sdma_queues,
+        .has_xgmi = family->has_xgmi,
         .device_id = amd->pci_device,
         .is_apu = amd->is_apu,
         .vram_bytes = 8ull << 30,
         .clock_hz = family->clock_hz,
     };
     out->isa = isa_of(family, out->gfx_target_version);
+    /* src: Linux 6.12, amdgpu_amdkfd_get_xgmi_bandwidth_mbytes: sixteen lanes of
+     * 25 Gbit/s, from GC 9.4.2 on */
+    if (family->has_xgmi && amd->gc_version >= 90402)
+        out->xgmi_mb_s = 50000;
 }
 
 /* All compute units of the product, in the arrangement that they have. */
@@ -111,6 +117,13 @@ amdsim_chip_make(const char *name, struct amdsim_chip *out_chip)
         return true;
     }
     return false;
+}
+
+void
+amdsim_join(struct amdsim *gpu, struct sim_links *traffic, uint32_t index)
+{
+    gpu->traffic = traffic;
+    gpu->index = index;
 }
 
 uint64_t
@@ -331,6 +344,7 @@ amdsim_space_map(struct amdsim_space *space, uint64_t va, void *host,
     page |= flags & AMDSIM_MAP_EXECUTABLE ? SIM_PAGE_EXECUTABLE : 0;
     page |= flags & AMDSIM_MAP_SYSTEM ? SIM_PAGE_SYSTEM : 0;
     page |= flags & AMDSIM_MAP_UNCACHED ? SIM_PAGE_UNCACHED : 0;
+    page |= flags & AMDSIM_MAP_PEER_MASK;
     status = sim_space_map(space->pages, va, host, size_bytes, 4096, page);
     if (status != BELL_OK || !space->dump_map)
         return status;

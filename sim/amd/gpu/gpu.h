@@ -35,9 +35,11 @@ struct amdsim_chip {
     /* As sysfs tells them, over all XCCs. */
     uint32_t simd_count, simd_per_cu, array_count, simd_arrays_per_engine;
     uint32_t max_waves_per_simd, max_slots_scratch_cu, lds_kib;
-    uint32_t vgpr_bytes;     /* of a CU */
-    uint32_t l1_kib, l2_kib; /* of a CU's vector cache; of an XCC's L2 */
-    uint32_t n_sdma, n_sdma_queues;
+    uint32_t vgpr_bytes;            /* of a CU */
+    uint32_t l1_kib, l2_kib;        /* of a CU's vector cache; of an XCC's L2 */
+    uint32_t n_sdma, n_sdma_queues; /* engines, for XGMI too; of each */
+    bool has_xgmi;
+    uint32_t xgmi_mb_s; /* of a link, as KFD tells it; 0: it does not */
     uint32_t device_id;
     bool is_apu; /* vram_bytes is of the host's memory */
     uint64_t vram_bytes, clock_hz;
@@ -48,6 +50,7 @@ struct amdsim_chip {
 bool amdsim_chip_make(const char *name, struct amdsim_chip *out_chip);
 
 struct amd_dump;
+struct sim_links;
 struct amdsim;       /* a card */
 struct amdsim_space; /* an address space of a process on a card */
 struct amdsim_queue;
@@ -56,6 +59,9 @@ struct amdsim_queue;
 BELL_MUST_CHECK bell_status amdsim_create(const struct amdsim_chip *chip,
                                           struct amdsim **out_gpu);
 void amdsim_destroy(struct amdsim *gpu);
+/* It is card `index` of a machine that counts what its cards move
+ * (sim/links.h). Before the first address space. */
+void amdsim_join(struct amdsim *gpu, struct sim_links *traffic, uint32_t index);
 /* Before the first address space: what queues run is dumped (dump.h). Not
  * owned; stays until the card is gone. */
 void amdsim_set_dump(struct amdsim *gpu, struct amd_dump *dump);
@@ -78,6 +84,10 @@ enum amdsim_map_flag {
     AMDSIM_MAP_SYSTEM = 1u << 2,   /* host memory; else the card's */
     AMDSIM_MAP_UNCACHED = 1u << 3, /* never held by L2 */
 };
+/* Memory of card `n` of the machine, up to 14, which is another one
+ * (SIM_PAGE_OF_CARD). */
+#define AMDSIM_MAP_PEER(n)   (((n) + 1u) << 8)
+#define AMDSIM_MAP_PEER_MASK (15u << 8)
 
 BELL_MUST_CHECK bell_status
 amdsim_space_create(struct amdsim *gpu, struct amdsim_space **out_space);

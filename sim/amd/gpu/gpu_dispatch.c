@@ -50,6 +50,9 @@ kernel_at(void *user, uint64_t va, uint32_t n_bytes, enum amd_access access)
         return NULL;
     if (amd_access_writes(access) && flags & SIM_PAGE_READ_ONLY)
         return NULL;
+    if (SIM_PAGE_OWNER(flags) >= 0)
+        amdsim_count(q, va, n_bytes, SIM_LINK_KERNEL,
+                     amd_access_writes(access));
     if (q->cache[q->xcc])
         at = amdsim_cache_at(q->cache[q->xcc], &q->walk, va, at, n_bytes, flags,
                              access);

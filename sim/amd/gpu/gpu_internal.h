@@ -8,6 +8,7 @@
 #include "sim/amd/gpu/gpu.h"
 #include "sim/amd/gpu/gpu_cache.h"
 #include "sim/amd/isa/wave.h"
+#include "sim/links.h"
 #include "sim/space.h"
 
 #define AMDSIM_MAX_XCC 8
@@ -33,6 +34,8 @@
 struct amdsim {
     struct amdsim_chip own_chip;
     const struct amdsim_chip *chip; /* own_chip */
+    struct sim_links *traffic;      /* borrowed; NULL: nobody counts */
+    uint32_t index;                 /* in the machine */
     struct amd_code *code;
     _Atomic uint64_t start_ns;
     pthread_t watcher;
@@ -184,6 +187,10 @@ bool amdsim_fill(struct amdsim_queue *q, uint64_t dst, uint32_t word,
 /* Aligned words that others wait for. */
 bool amdsim_load32(struct amdsim_queue *q, uint64_t va, uint32_t *out,
                    const char *who);
+/* So many bytes, that are mapped, were read or written as data: those of another
+ * card's memory count. */
+void amdsim_count(struct amdsim_queue *q, uint64_t va, uint64_t n_bytes,
+                  enum sim_link_use use, bool is_write);
 /* Behind a kernel or copy whose last byte was there: amdsim_set_flip. False
  * after a fault. */
 bool amdsim_decay(struct amdsim_queue *q, uint64_t va);

@@ -198,6 +198,26 @@ amdsim_write(struct amdsim_queue *q, uint64_t va, const void *data,
     return true;
 }
 
+void
+amdsim_count(struct amdsim_queue *q, uint64_t va, uint64_t n_bytes,
+             enum sim_link_use use, bool is_write)
+{
+    uint32_t flags;
+    uint64_t n;
+    int owner;
+
+    while (n_bytes && q->gpu->traffic &&
+           sim_walk_span(&q->walk, va, &n, &flags)) {
+        n = n < n_bytes ? n : n_bytes;
+        owner = SIM_PAGE_OWNER(flags);
+        if (owner >= 0)
+            sim_links_add(q->gpu->traffic, q->gpu->index, (uint32_t)owner, use,
+                          is_write, n);
+        va += n;
+        n_bytes -= n;
+    }
+}
+
 bool
 amdsim_decay(struct amdsim_queue *q, uint64_t va)
 {
@@ -229,6 +249,8 @@ amdsim_copy(struct amdsim_queue *q, uint64_t dst, uint64_t src,
         if (amdsim_stopped(q) || !amdsim_read(q, src, piece, n, "copy") ||
             !amdsim_write(q, dst, piece, n, "copy"))
             return false;
+        amdsim_count(q, src, n, SIM_LINK_COPY, false);
+        amdsim_count(q, dst, n, SIM_LINK_COPY, true);
         src += n;
         dst += n;
         n_bytes -= n;
@@ -252,6 +274,7 @@ amdsim_fill(struct amdsim_queue *q, uint64_t dst, uint32_t word,
         (void)sim_walk_pause(&q->walk);
         if (amdsim_stopped(q) || !amdsim_write(q, dst, piece, n, "fill"))
             return false;
+        amdsim_count(q, dst, n, SIM_LINK_COPY, true);
         dst += n;
         n_bytes -= n;
     }

@@ -9,6 +9,7 @@
 
 #include "ioctl/kio.h"
 #include "sim/amd/gpu/gpu.h"
+#include "sim/text.h"
 
 #define KFD_MAX_CARDS       64u /* partitions, too */
 #define KFD_FIRST_FD        3000
@@ -43,11 +44,18 @@ struct kfd_machine {
     uint64_t hidden, denied;
     uint32_t n_partitions; /* of each GPU; each is a card here */
     uint32_t bar_mib;   /* of a card's memory that its window shows; 0: all */
-    bool is_virtual;    /* cards are virtual functions (SR-IOV) */
-    bool first_is_old;  /* the first card is a gfx90c, and says so */
-    bool kernel_is_old; /* KFD does not tell the chip */
+    uint32_t hive_gpus; /* GPUs of a hive, which XGMI connects; 0: no hives */
+    bool has_p2p;       /* the kernel knows peers over PCIe, */
+    bool p2p_is_off;    /* and its parameter says no; */
+    bool acs_redirects; /* or an IOMMU translates, and ACS sends all to it */
+    uint64_t engine_queues[KFD_MAX_CARDS]
+                          [32]; /* of SDMA that are taken: bits */
+    bool is_virtual;            /* cards are virtual functions (SR-IOV) */
+    bool first_is_old;          /* the first card is a gfx90c, and says so */
+    bool kernel_is_old;         /* KFD does not tell the chip */
     struct kfd_card cards[KFD_MAX_CARDS];
-    pthread_mutex_t lock; /* all of the kernel's state */
+    struct sim_links *traffic; /* owned */
+    pthread_mutex_t lock;      /* all of the kernel's state */
     struct kfd_process *processes;
 };
 
@@ -98,7 +106,9 @@ struct kfd_event {
 
 struct kfd_queue {
     uint32_t id, card, doorbell; /* its number on the card */
-    uint64_t save_va;            /* 0: it has no save area */
+    bool is_sdma;
+    uint32_t engine, slot; /* of SDMA: engine, and its queue there */
+    uint64_t save_va;      /* 0: it has no save area */
     struct amdsim_queue *queue;
     struct kfd_process *process;
 };
@@ -175,6 +185,28 @@ int kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
 /* Undoes ACQUIRE_VM, if it was called. */
 void kfd_drop_vm(struct kfd_vm *vm);
 
+/* How a card reaches another's memory (kfd_links.c). */
+enum kfd_link {
+    KFD_LINK_NONE,
+    KFD_LINK_PCIE,
+    KFD_LINK_XGMI
+};
+enum kfd_link kfd_link_between(const struct kfd_machine *machine, uint32_t a,
+                               uint32_t b);
+/* Whether cards reach others' windows over PCIe. */
+bool kfd_reaches_bar(const struct kfd_machine *machine);
+uint64_t kfd_hive_id(const struct kfd_card *card); /* 0: in none */
+/* Copy engines of a card: ordinary ones, and behind them those for XGMI. */
+uint32_t kfd_n_sdma(const struct kfd_machine *machine);
+uint32_t kfd_n_sdma_xgmi(const struct kfd_machine *machine);
+/* Those that a node lists in io_links, or in p2p_links. */
+uint32_t kfd_count_links(const struct kfd_machine *machine, uint32_t node,
+                         bool is_p2p);
+bool kfd_put_link(struct sim_text *text, const struct kfd_machine *machine,
+                  uint32_t node, bool is_p2p, uint32_t number);
+
+/* A card's place on PCI, its partition in the highest bits (kfd_files.c). */
+uint64_t kfd_location(const struct kfd_card *card);
 /* The text of a sysfs or procfs file: bytes, or a negative errno
  * (kfd_files.c). */
 int kfd_read_file(struct kfd_machine *machine, const char *path, void *buf,

@@ -23,7 +23,7 @@ put_cpu_node(struct sim_text *text, const struct kfd_machine *machine)
     put_key(text, "cpu_cores_count", 2);
     put_key(text, "simd_count", 0);
     put_key(text, "mem_banks_count", 1);
-    put_key(text, "io_links_count", machine->n_cards);
+    put_key(text, "io_links_count", kfd_count_links(machine, 0, false));
     put_key(text, "gfx_target_version", 0);
     put_key(text, "drm_render_minor", 0);
 }
@@ -36,8 +36,8 @@ is_old(const struct kfd_card *card)
 
 /* The partition is in the highest bits. src: Linux, kfd_topology.c,
  * kfd_topology_add_device */
-static uint64_t
-location_of(const struct kfd_card *card)
+uint64_t
+kfd_location(const struct kfd_card *card)
 {
     uint32_t n = card->machine->n_partitions;
 
@@ -49,6 +49,7 @@ static void
 put_gpu(struct sim_text *text, const struct kfd_card *card)
 {
     const struct amdsim_chip *chip = card->machine->chip;
+    uint32_t node = card->index + KFD_CPU_NODES;
     const struct {
         const char *key;
         uint64_t value;
@@ -57,8 +58,8 @@ put_gpu(struct sim_text *text, const struct kfd_card *card)
         {"simd_count", chip->simd_count},
         {"mem_banks_count", 1},
         {"caches_count", 2},
-        {"io_links_count", card->machine->n_cards},
-        {"p2p_links_count", card->machine->n_cards - 1},
+        {"io_links_count", kfd_count_links(card->machine, node, false)},
+        {"p2p_links_count", kfd_count_links(card->machine, node, true)},
         {"max_waves_per_simd", chip->max_waves_per_simd},
         {"lds_size_in_kb", chip->lds_kib},
         {"gds_size_in_kb", 0},
@@ -74,12 +75,12 @@ put_gpu(struct sim_text *text, const struct kfd_card *card)
          is_old(card) ? KFD_OLD_VERSION : chip->gfx_target_version},
         {"vendor_id", 4098},
         {"device_id", chip->device_id},
-        {"location_id", location_of(card)},
+        {"location_id", kfd_location(card)},
         {"domain", 0},
         {"drm_render_minor", card->render_minor},
-        {"hive_id", 0},
-        {"num_sdma_engines", chip->n_sdma},
-        {"num_sdma_xgmi_engines", 0},
+        {"hive_id", kfd_hive_id(card)},
+        {"num_sdma_engines", kfd_n_sdma(card->machine)},
+        {"num_sdma_xgmi_engines", kfd_n_sdma_xgmi(card->machine)},
         {"num_sdma_queues_per_engine", chip->n_sdma_queues},
         {"num_cp_queues", 8},
         {"max_engine_clk_fcompute", 2000},
@@ -137,19 +138,6 @@ put_cache(struct sim_text *text, const struct amdsim_chip *chip, uint32_t level)
     sim_text_put(text, "\n");
 }
 
-static void
-put_io_link(struct sim_text *text, uint32_t from, uint32_t to)
-{
-    put_key(text, "type", 2);
-    put_key(text, "version_major", 0);
-    put_key(text, "version_minor", 0);
-    put_key(text, "node_from", from);
-    put_key(text, "node_to", to);
-    put_key(text, "weight",
-            from < KFD_CPU_NODES || to < KFD_CPU_NODES ? 20 : 40);
-    put_key(text, "flags", 1);
-}
-
 static const char *
 name_of(const struct kfd_card *card)
 {
@@ -190,12 +178,11 @@ put_node(struct sim_text *text, struct kfd_machine *machine, uint32_t node,
              strcmp(tail, "properties") == 0 && number < 2)
         put_cache(text, machine->chip, number + 1);
     else if (sscanf(rest, "io_links/%u/%31s", &number, tail) == 2 &&
-             strcmp(tail, "properties") == 0 && number < machine->n_cards)
-        put_io_link(text, node, card && number == 0 ? 0 : number + 1);
-    else if (card && sscanf(rest, "p2p_links/%u/%31s", &number, tail) == 2 &&
-             strcmp(tail, "properties") == 0 && number + 1 < machine->n_cards)
-        put_io_link(text, node,
-                    number + KFD_CPU_NODES + (number >= card->index ? 1 : 0));
+             strcmp(tail, "properties") == 0)
+        return kfd_put_link(text, machine, node, false, number);
+    else if (sscanf(rest, "p2p_links/%u/%31s", &number, tail) == 2 &&
+             strcmp(tail, "properties") == 0)
+        return kfd_put_link(text, machine, node, true, number);
     else
         return false;
     return true;
@@ -302,7 +289,7 @@ put_pci_file(struct sim_text *text, const struct kfd_card *card,
         }
     }
     if (strcmp(rest, "device/uevent") == 0) {
-        uint32_t at = (uint32_t)location_of(card);
+        uint32_t at = (uint32_t)kfd_location(card);
 
         sim_text_put(text,
                      "DRIVER=amdgpu\nPCI_CLASS=%X\nPCI_ID=1002:%04X\n"
@@ -310,6 +297,11 @@ put_pci_file(struct sim_text *text, const struct kfd_card *card,
                      rows[2].value, rows[1].value, at >> 8 & 0xff,
                      at >> 3 & 0x1f, at & 7);
         return true;
+    }
+    /* src: Linux, Documentation/ABI/testing/sysfs-kernel-iommu_groups */
+    if (strcmp(rest, "device/iommu_group/type") == 0) {
+        sim_text_put(text, "DMA-FQ\n");
+        return card->machine->acs_redirects;
     }
     return put_sensor(text, card, rest);
 }
@@ -342,6 +334,9 @@ put_property(struct sim_text *text, const struct kfd_machine *machine,
         sim_text_put(text, "amdgpu 13000000 0 - Live 0x0000000000000000\n");
     } else if (strcmp(path, "/sys/module/amdgpu/initstate") == 0) {
         sim_text_put(text, "live\n");
+    } else if (strcmp(path, "/sys/module/amdgpu/parameters/pcie_p2p") == 0 &&
+               machine->has_p2p) {
+        sim_text_put(text, "%c\n", machine->p2p_is_off ? 'N' : 'Y');
     } else {
         return false;
     }

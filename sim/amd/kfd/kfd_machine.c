@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/chip.h"
 #include "base/process.h"
 #include "sim/amd/gpu/dump.h"
 #include "sim/amd/kfd/kfd.h"
 #include "sim/amd/sim_amd.h"
+#include "sim/links.h"
 #include "sim/text.h"
 
 #define DEFAULT_MINOR 17u
@@ -25,6 +27,9 @@ struct plan {
     uint64_t hidden, denied; /* kfd_machine's, as those that follow */
     uint32_t bar_mib;
     bool is_virtual, first_is_old, kernel_is_old, waits_block, exact_saves;
+    const char *link;   /* "xgmi", "pcie", "none"; NULL: as the chip has it */
+    uint32_t hive_gpus; /* 0: all */
+    bool p2p_is_off, acs_redirects;
     bool is_partitioned; /* each die is a card: CPX */
     char *dump;          /* owned: the directory; NULL: none */
 };
@@ -56,6 +61,7 @@ amdsim_machine_destroy(struct kfd_machine *machine)
     for (i = 0; i < machine->n_cards; i++)
         amdsim_destroy(machine->cards[i].gpu);
     amd_dump_destroy(machine->dump);
+    sim_links_destroy(machine->traffic);
     pthread_mutex_destroy(&machine->lock);
     host_free(machine->spec);
     host_free(machine);
@@ -74,6 +80,20 @@ divide_cards(struct kfd_machine *machine)
     chip->array_count /= n;
     chip->n_sdma = chip->n_sdma > n ? chip->n_sdma / n : 1;
     chip->vram_bytes /= n;
+}
+
+static void
+connect_cards(struct kfd_machine *machine, const struct plan *plan)
+{
+    const char *link = plan->link            ? plan->link
+                       : plan->chip.has_xgmi ? "xgmi"
+                                             : "pcie";
+
+    machine->has_p2p = strcmp(link, "none") != 0;
+    machine->p2p_is_off = plan->p2p_is_off;
+    machine->acs_redirects = plan->acs_redirects;
+    if (strcmp(link, "xgmi") == 0)
+        machine->hive_gpus = plan->hive_gpus ? plan->hive_gpus : plan->n_cards;
 }
 
 static bell_status
@@ -97,6 +117,7 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
     machine->n_partitions = 1;
     if (plan->is_partitioned)
         divide_cards(machine);
+    connect_cards(machine, plan);
     machine->is_virtual = plan->is_virtual;
     machine->first_is_old = plan->first_is_old;
     machine->kernel_is_old = plan->kernel_is_old;
@@ -111,6 +132,11 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
         amdsim_machine_destroy(machine);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a name");
     }
+    if (sim_links_create(plan->n_cards * machine->n_partitions,
+                         &machine->traffic) != BELL_OK) {
+        amdsim_machine_destroy(machine);
+        return bell_error_last()->status;
+    }
     for (i = 0; i < plan->n_cards * machine->n_partitions; i++) {
         struct kfd_card *card = &machine->cards[i];
         card->machine = machine;
@@ -121,6 +147,7 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
             amdsim_machine_destroy(machine);
             return bell_error_last()->status;
         }
+        amdsim_join(card->gpu, machine->traffic, i);
         amdsim_set_dump(card->gpu, machine->dump);
         amdsim_set_flip(card->gpu, plan->flip_every);
         if (plan->reset_in)
@@ -141,6 +168,7 @@ unknown_amd_spec(const char *spec)
         BELL_E_NO_DEVICE,
         "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
         "[,kfd=1.N][,flip=N][,reset=N][,waits=block][,cpx][,vf][,bar=MIB]"
+        "[,link=xgmi|pcie|none][,hive=N][,p2p=off][,acs=redirect]"
         "[,hide=N][,deny=N][,first=gfx90c][,kernel=5.15]"
         "[,dump=DIR][,saves=exact], chips %s",
         spec, MAX_GPUS, chips);
@@ -157,6 +185,32 @@ parse_card(const char *text, size_t n, const char *key, uint64_t *set)
         text[len] > '9')
         return false;
     *set |= 1ull << (text[len] - '0');
+    return true;
+}
+
+/* An option of n characters about links. */
+static bool
+parse_link(const char *text, size_t n, struct plan *plan)
+{
+    static const char *const kinds[] = {"xgmi", "pcie", "none"};
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(kinds); i++) {
+        if (n == 6 + strlen(kinds[i]) && strncmp(text, ",link=", 6) == 0 &&
+            strncmp(text + 6, kinds[i], n - 6) == 0) {
+            plan->link = kinds[i];
+            return true;
+        }
+    }
+    if (n == 7 && strncmp(text, ",hive=", 6) == 0 && text[6] >= '1' &&
+        text[6] <= '8')
+        plan->hive_gpus = (uint32_t)(text[6] - '0');
+    else if (n == 8 && strncmp(text, ",p2p=off", n) == 0)
+        plan->p2p_is_off = true;
+    else if (n == 13 && strncmp(text, ",acs=redirect", n) == 0)
+        plan->acs_redirects = true;
+    else
+        return false;
     return true;
 }
 
@@ -184,6 +238,8 @@ parse_options(const char *spec, const char *text, struct plan *plan)
             plan->reset_in = (uint32_t)strtoul(text + 7, &end, 10);
             if (end != text + n)
                 return unknown_amd_spec(spec);
+        } else if (parse_link(text, n, plan)) {
+            /* it says how cards are connected */
         } else if (n == 12 && strncmp(text, ",waits=block", n) == 0) {
             plan->waits_block = true;
         } else if (n == 3 && strncmp(text, ",vf", n) == 0) {
@@ -232,6 +288,17 @@ check_effects(const char *spec, const struct plan *plan)
                          "simulated AMD machine '%.60s': 'cpx' has no effect: "
                          "%s has one die",
                          spec, plan->chip.name);
+    if (!plan->chip.has_xgmi &&
+        (plan->hive_gpus || (plan->link && strcmp(plan->link, "xgmi") == 0)))
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "simulated AMD machine '%.60s': %s has no XGMI", spec,
+                         plan->chip.name);
+    if (plan->hive_gpus &&
+        (plan->hive_gpus > n || (plan->link && strcmp(plan->link, "xgmi"))))
+        return bell_fail(BELL_E_NO_DEVICE,
+                         "simulated AMD machine '%.60s': hives of %u of %u "
+                         "cards",
+                         spec, plan->hive_gpus, n);
     n *= plan->is_partitioned ? plan->chip.n_xcc : 1;
     if (n < 64 && (plan->hidden | plan->denied) >> n)
         return bell_fail(BELL_E_NO_DEVICE,

@@ -18,6 +18,9 @@
 #define KNOWN_FLAGS  (TYPE_FLAGS | 0xff800000u)
 #define SYSTEM_LIMIT ((uint64_t)64 << 30)
 
+/* Whose memory counts where others use it: pages have no room for more. */
+#define COUNTED_CARDS 15u
+
 struct kfd_buffer *
 kfd_find_handle(struct kfd_process *p, uint64_t handle)
 {
@@ -379,6 +382,20 @@ kfd_do_import(struct kfd_process *p, void *arg)
 
 /* ---- mapping ---- */
 
+/* Pages and doorbells of another card are reached over PCIe alone. src: Linux
+ * 6.12, kfd_mem_attach, amdgpu_device_is_peer_accessible */
+static bool
+may_attach(const struct kfd_machine *machine, const struct kfd_buffer *buf,
+           uint32_t card)
+{
+    if (card == buf->card)
+        return true;
+    if (buf->flags & (KFD_MEM_DOORBELL | KFD_MEM_MMIO))
+        return kfd_reaches_bar(machine);
+    return !(buf->flags & KFD_MEM_VRAM) ||
+           kfd_link_between(machine, card, buf->card) != KFD_LINK_NONE;
+}
+
 static int
 map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
 {
@@ -391,8 +408,7 @@ map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
         return 0;
     if (!p->vms[card].space)
         return kfd_fail(EINVAL, "card %u: ACQUIRE_VM comes first", card);
-    /* src: Linux 6.12, kfd_mem_attach, amdgpu_device_is_peer_accessible */
-    if (!system && card != buf->card && p->machine->bar_mib)
+    if (!may_attach(p->machine, buf, card))
         return kfd_fail(EINVAL, "card %u does not reach the memory of card %u",
                         card, buf->card);
     if (buf->flags & KFD_MEM_WRITABLE)
@@ -403,6 +419,8 @@ map_to(struct kfd_process *p, struct kfd_buffer *buf, uint32_t card)
         flags |= AMDSIM_MAP_SYSTEM;
     if (buf->flags & (KFD_MEM_UNCACHED | KFD_MEM_COHERENT))
         flags |= AMDSIM_MAP_UNCACHED;
+    if (!system && card != buf->card && buf->card < COUNTED_CARDS)
+        flags |= AMDSIM_MAP_PEER(buf->card);
     /* src: Linux 6.12, amdgpu_vm_bo_map: EINVAL where another mapping is;
      * nothing looks before */
     status = amdsim_space_map(p->vms[card].space, buf->va, buf->host,

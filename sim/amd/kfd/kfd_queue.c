@@ -117,8 +117,12 @@ check_pointer(struct kfd_process *p, uint32_t card, uint64_t va,
 }
 
 static int
-check_numbers(const struct kfd_create_queue *args, uint32_t *ring)
+check_numbers(const struct kfd_process *p, const struct kfd_create_queue *args,
+              uint32_t *ring)
 {
+    uint32_t most_type = p->machine->kfd_minor >= 17 ? KFD_QUEUE_SDMA_ENGINE
+                                                     : KFD_QUEUE_SDMA_XGMI;
+
     if ((args->percentage & 0xff) > 100)
         return kfd_fail(EINVAL, "%u per cent", args->percentage & 0xff);
     if (args->priority > 15)
@@ -127,7 +131,7 @@ check_numbers(const struct kfd_create_queue *args, uint32_t *ring)
     if (args->ring_bytes == 0 || (args->ring_bytes & (args->ring_bytes - 1)))
         return kfd_fail(EINVAL, "ring of %u bytes, not a power of two",
                         args->ring_bytes);
-    if (args->type > KFD_QUEUE_SDMA_ENGINE)
+    if (args->type > most_type)
         return kfd_fail(524, "queue type %u", args->type);
     return 0;
 }
@@ -183,7 +187,7 @@ static int
 check_queue(struct kfd_process *p, uint32_t card,
             const struct kfd_create_queue *args, uint32_t *out_ring)
 {
-    int result = check_numbers(args, out_ring);
+    int result = check_numbers(p, args, out_ring);
 
     assert(card < p->machine->n_cards);
     if (result == 0)
@@ -197,6 +201,62 @@ check_queue(struct kfd_process *p, uint32_t card,
     if (result == 0 &&
         (args->type == KFD_QUEUE_PM4 || args->type == KFD_QUEUE_AQL))
         result = check_compute(p, card, args);
+    return result;
+}
+
+/* ---- copy engines ---- */
+
+/* A queue of an engine, of `n` from `first` on, that the whole machine has free;
+ * in turns over the engines. src: Linux 6.12, allocate_sdma_queue: the first
+ * free bit, of which the remainder by the number of engines is the engine */
+static int
+take_slot(struct kfd_machine *machine, struct kfd_queue *queue, uint32_t first,
+          uint32_t n)
+{
+    uint32_t slot, i;
+
+    assert(first + n <= 32 && machine->chip->n_sdma_queues <= 64);
+    for (slot = 0; slot < machine->chip->n_sdma_queues; slot++) {
+        for (i = first; i < first + n; i++) {
+            if (machine->engine_queues[queue->card][i] >> slot & 1)
+                continue;
+            machine->engine_queues[queue->card][i] |= 1ull << slot;
+            queue->engine = i;
+            queue->slot = slot;
+            return 0;
+        }
+    }
+    return kfd_fail(ENOMEM, "no queue of copy engines %u to %u is left", first,
+                    first + n);
+}
+
+static void
+give_slot(struct kfd_machine *machine, const struct kfd_queue *queue)
+{
+    if (queue->is_sdma)
+        machine->engine_queues[queue->card][queue->engine] &=
+            ~(1ull << queue->slot);
+}
+
+static int
+take_engine(struct kfd_machine *machine, struct kfd_queue *queue,
+            const struct kfd_create_queue *args)
+{
+    uint32_t n = kfd_n_sdma(machine), n_xgmi = kfd_n_sdma_xgmi(machine);
+    int result;
+
+    if (args->type == KFD_QUEUE_PM4 || args->type == KFD_QUEUE_AQL)
+        return 0;
+    if (args->type == KFD_QUEUE_SDMA)
+        result = take_slot(machine, queue, 0, n);
+    else if (args->type == KFD_QUEUE_SDMA_XGMI)
+        result = take_slot(machine, queue, n, n_xgmi);
+    else if (args->sdma_engine >= n + n_xgmi)
+        return kfd_fail(EINVAL, "copy engine %u of %u", args->sdma_engine,
+                        n + n_xgmi);
+    else
+        result = take_slot(machine, queue, args->sdma_engine, 1);
+    queue->is_sdma = result == 0;
     return result;
 }
 
@@ -361,8 +421,11 @@ kfd_do_create_queue(struct kfd_process *p, void *arg)
     if (args->type == KFD_QUEUE_PM4 || args->type == KFD_QUEUE_AQL)
         queue->save_va = args->save_va;
     queue->doorbell = (uint32_t)doorbell;
-    result = doorbell < 0 ? doorbell : add_queue(p, queue, args, ring_bytes);
+    result = doorbell < 0 ? doorbell : take_engine(p->machine, queue, args);
+    if (result == 0)
+        result = add_queue(p, queue, args, ring_bytes);
     if (result < 0) {
+        give_slot(p->machine, queue);
         if (doorbell >= 0)
             give_doorbell(&p->vms[card->index], queue->doorbell);
         host_free(queue);
@@ -382,6 +445,7 @@ kfd_drop_queue(struct kfd_process *p, struct kfd_queue *queue)
 
     assert(p->n_queues > 0 && queue->card < p->machine->n_cards);
     amdsim_queue_destroy(queue->queue);
+    give_slot(p->machine, queue);
     give_doorbell(vm, queue->doorbell);
     for (i = 0; i < p->n_queues; i++) {
         if (p->queues[i] == queue)
