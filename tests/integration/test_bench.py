@@ -327,7 +327,7 @@ def check_counted(tap, device):
 
 
 def bus_factor(name, n):
-    # src: nccl-tests, doc/PERFORMANCE.md
+    """As nccl-tests has it: docs/reference/bench.md."""
     return {'allreduce': 2 * (n - 1) / n, 'broadcast': 1}.get(
         name, (n - 1) / n)
 
