@@ -222,6 +222,43 @@ test_choice(void **state)
     assert_int_equal(info.scratch_bytes, 4 * N * 16);
 }
 
+/* By the model, a box of eight H100: one hop where sizes are small, and large
+ * ones as fast as links of 450 GB/s each way allow. */
+static void
+test_box(void **state)
+{
+    struct hcq_collective_rank box[8] = {{NULL}};
+    char name[HCQ_NAME_MAX];
+    double bound_ns;
+    uint32_t r;
+
+    (void)state;
+    describe(HCQ_COLLECTIVE_ALL_REDUCE, HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32,
+             256);
+    desc.ranks = box;
+    desc.n_ranks = 8;
+    for (r = 0; r < 8; r++) {
+        snprintf(name, sizeof(name), "NV:%u@sim:h100*8", r);
+        expect_ok(hcq_device_open(name, &box[r].dev));
+    }
+    expect_ok(hcq_collective_explain(&desc, &info));
+    assert_int_equal(info.n_steps, 1);
+    assert_int_equal(info.n_sums, 8);
+    assert_int_equal(info.n_copies, 0);
+    assert_true(info.is_rate_known);
+    assert_true(info.predicted_ns <= 5000);
+    desc.count = 1u << 28;
+    expect_ok(hcq_collective_explain(&desc, &info));
+    bound_ns = 2 * 7.0 / 8 * (double)desc.count * 4 / 450;
+    print_message("# 1 GiB: %.3f ms, bound %.3f ms, by %s\n",
+                  info.predicted_ns / 1e6, bound_ns / 1e6,
+                  hcq_collective_algorithm_name(info.algorithm));
+    assert_true(info.predicted_ns >= bound_ns * 0.999);
+    assert_true(info.predicted_ns <= bound_ns * 1.05);
+    for (r = 0; r < 8; r++)
+        hcq_device_close(box[r].dev);
+}
+
 /* One rank has nobody to wait for. */
 static void
 test_alone(void **state)
@@ -403,9 +440,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),    cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_alone),    cmocka_unit_test(test_small_info),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_bytes),      cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_box),        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_small_info), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests(tests, open_devices, close_devices);
