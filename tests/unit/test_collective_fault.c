@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/nv/sim_nv.h"
 #include "tests/unit/expect.h"
+#include "tests/unit/sanitized.h"
 #include "tests/unit/sim_kept.h"
+#include "tests/unit/usage.h"
 
 #define N       3u
 #define BAD_VA  0xdead000000ull
@@ -191,11 +194,139 @@ test_hung(void **state)
         hang_one(sets[i]);
 }
 
+/* ---- calls of the kernel that fail --------------------------------------- */
+
+#define GOOD_ENOUGH 12u /* in a row without an error: none is left to fail */
+#define CALLS_MAX   3000u
+#define STEP        (IS_SANITIZED ? 29u : 3u)
+#define HEAP_MAPS   4u
+
+/* What a program has of two devices. */
+struct life {
+    struct hcq_device *devs[2];
+    struct hcq_queue *queues[2];
+    struct hcq_buffer *bufs[2];
+    struct tensor_sums *sums;
+    struct hcq_graph *graph;
+    struct hcq_collective *collective;
+};
+
+static bell_status
+live(struct life *l, const char *const names[2], bool *out_right)
+{
+    const struct hcq_graph_desc graph_desc = {
+        .struct_size = sizeof(graph_desc), .queues = l->queues, .n_queues = 2};
+    struct hcq_collective_rank ranks[2];
+    struct hcq_collective_desc desc = {
+        .struct_size = sizeof(desc),
+        .algorithm = HCQ_COLLECTIVE_ONE_SHOT,
+        .dtype = HCQ_DTYPE_I32,
+        .count = 64,
+        .ranks = ranks,
+        .n_ranks = 2,
+        .get_program = tensor_sums_get,
+    };
+    uint32_t words[64], r, i;
+
+    *out_right = true;
+    BELL_TRY(tensor_sums_create(&l->sums));
+    desc.user = l->sums;
+    for (r = 0; r < 2; r++) {
+        BELL_TRY(hcq_device_open(names[r], &l->devs[r]));
+        BELL_TRY(
+            hcq_queue_create(l->devs[r], HCQ_QUEUE_COMPUTE, &l->queues[r]));
+        BELL_TRY(hcq_buffer_create(l->devs[r], 256, 0, &l->bufs[r]));
+        for (i = 0; i < 64; i++)
+            words[i] = (r + 1) * i;
+        BELL_TRY(hcq_buffer_write(l->bufs[r], 0, words, 256));
+        ranks[r] = (struct hcq_collective_rank){
+            .dev = l->devs[r], .in = l->bufs[r], .out = l->bufs[r]};
+    }
+    BELL_TRY(hcq_graph_create(&graph_desc, &l->graph));
+    BELL_TRY(hcq_collective_add(l->graph, &desc, &l->collective));
+    BELL_TRY(hcq_graph_end(l->graph));
+    BELL_TRY(hcq_graph_submit(l->graph, NULL));
+    BELL_TRY(hcq_collective_wait(l->collective, l->graph, RIG_WAIT_NS));
+    for (r = 0; r < 2; r++) {
+        BELL_TRY(hcq_buffer_read(l->bufs[r], 0, words, 256));
+        for (i = 0; i < 64; i++)
+            *out_right &= words[i] == 3 * i;
+    }
+    return BELL_OK;
+}
+
+static void
+end_life(struct life *l)
+{
+    int r;
+
+    hcq_graph_destroy(l->graph);
+    hcq_collective_destroy(l->collective);
+    tensor_sums_destroy(l->sums);
+    for (r = 0; r < 2; r++) {
+        hcq_buffer_destroy(l->bufs[r]);
+        hcq_queue_destroy(l->queues[r]);
+    }
+    hcq_device_close(l->devs[0]);
+    hcq_device_close(l->devs[1]);
+}
+
+/* The n-th call of each device's own fails, alone or with all behind it. */
+static void
+fail_calls(const char *backend, const char *box, const char *plus)
+{
+    unsigned n, n_good = 0, n_bad = 0;
+    struct usage before = {0, 0};
+    char names[2][96];
+    const char *list[2] = {names[0], names[1]};
+
+    for (n = 1; n_good < GOOD_ENOUGH; n += n_good ? 1 : STEP) {
+        struct life life = {.graph = NULL};
+        bell_status status;
+        bool right;
+        int r;
+
+        assert_true(n < CALLS_MAX);
+        for (r = 0; r < 2; r++)
+            snprintf(names[r], sizeof(names[r]),
+                     "%s:%d@fault:any:%u%s=EIO@sim:%s", backend, r, n, plus,
+                     box);
+        bell_error_clear();
+        status = live(&life, list, &right);
+        if (status != BELL_OK &&
+            !strstr(bell_error_last()->message, "planned for call "))
+            fail_msg("%s: told: %s", names[0], bell_error_last()->message);
+        assert_true(right);
+        end_life(&life);
+        if (sim_nv_machine_exists())
+            fail_msg("%s: the simulated machine is still there", names[0]);
+        expect_kept();
+        n_good = status == BELL_OK ? n_good + 1 : 0;
+        n_bad += status != BELL_OK;
+        if (n_bad == 3 && status != BELL_OK)
+            before = usage_now();
+    }
+    assert_true(n_bad > 3);
+    usage_expect(before, n_bad / 2 + HEAP_MAPS, names[0]);
+    print_message("# %s%s: %u of %u runs failed\n", box, plus, n_bad, n);
+}
+
+static void
+test_calls(void **state)
+{
+    (void)state;
+    fail_calls("NV", "h100*2", "+");
+    fail_calls("NV", "h100*2", "");
+    fail_calls("AMD", "gfx942*2", "+");
+    fail_calls("AMD", "gfx942*2", "");
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hung),
+        cmocka_unit_test(test_calls),
         cmocka_unit_test(test_lost),
     };
 
