@@ -150,9 +150,11 @@ struct hcq_collective;
 
 /* Adds the commands. In place, input and output begin at one address, and with
  * blocks the rank's own block does: then it is not moved. Other overlaps of a
- * rank's two sides are BELL_E_INVALID, and so is all-to-all in place. The graph
- * has a compute queue of each device; copy queues are used where it has some.
- * The memory is not destroyed before the collective.
+ * rank's two sides are BELL_E_INVALID, and so is all-to-all in place.
+ *
+ * The graph has a compute queue of each device. Copy queues are used where it
+ * has some; one for each link (hcq_queue_desc.engines) lets all links work at
+ * once. The memory is not destroyed before the collective.
  *
  * BELL_E_UNSUPPORTED: the algorithm is not of that kind, or the links do not
  * allow it. What get_program returns is returned. After an error the graph can

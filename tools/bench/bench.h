@@ -283,6 +283,9 @@ struct bench_group {
     unsigned n;
     struct hcq_device *devs[BENCH_RANKS_MAX]; /* the first is the bench's */
     struct hcq_queue *compute[BENCH_RANKS_MAX], *copy[BENCH_RANKS_MAX];
+    /* To the other device: on an engine of that link, where there are some that
+     * suit it, else the copy queue; NULL: to itself. */
+    struct hcq_queue *links[BENCH_RANKS_MAX][BENCH_RANKS_MAX];
 };
 
 /* Whether the name is a list. */

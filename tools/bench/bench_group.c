@@ -129,6 +129,32 @@ bench_group_parse(const char *list, struct bench *b)
 
 /* ---- devices ------------------------------------------------------------- */
 
+/* A queue for each link that has engines of its own. */
+static bell_status
+open_links(struct bench_group *group)
+{
+    unsigned i, j;
+
+    for (i = 0; i < group->n; i++) {
+        for (j = 0; j < group->n; j++) {
+            struct hcq_device_link link = {.struct_size = sizeof(link)};
+            struct hcq_queue_desc desc = {.struct_size = sizeof(desc),
+                                          .kind = HCQ_QUEUE_COPY};
+
+            if (i == j)
+                continue;
+            group->links[i][j] = group->copy[i];
+            BELL_TRY(
+                hcq_device_get_link(group->devs[i], group->devs[j], &link));
+            desc.engines = link.engines;
+            if (link.engines)
+                BELL_TRY(hcq_queue_create_with(group->devs[i], &desc,
+                                               &group->links[i][j]));
+        }
+    }
+    return BELL_OK;
+}
+
 bell_status
 bench_group_open(struct bench *b, struct bench_group *group)
 {
@@ -151,6 +177,8 @@ bench_group_open(struct bench *b, struct bench_group *group)
             status = hcq_queue_create(group->devs[i], HCQ_QUEUE_COPY,
                                       &group->copy[i]);
     }
+    if (status == BELL_OK)
+        status = open_links(group);
     if (status != BELL_OK)
         bench_group_close(group);
     return status;
@@ -159,8 +187,14 @@ bench_group_open(struct bench *b, struct bench_group *group)
 void
 bench_group_close(struct bench_group *group)
 {
-    unsigned i;
+    unsigned i, j;
 
+    for (i = 0; i < group->n; i++) {
+        for (j = 0; j < group->n; j++) {
+            if (group->links[i][j] != group->copy[i])
+                hcq_queue_destroy(group->links[i][j]);
+        }
+    }
     for (i = 1; i < group->n; i++) {
         hcq_queue_destroy(group->copy[i]);
         hcq_queue_destroy(group->compute[i]);

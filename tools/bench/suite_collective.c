@@ -3,6 +3,7 @@
  * Sizes are counted as nccl-tests does: of all-reduce and broadcast what a rank
  * has, of the others what the larger side of a rank has.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -258,11 +259,37 @@ measure_graph(struct bench *b, struct sweep *s,
     return BELL_OK;
 }
 
+static_assert(2 * BENCH_RANKS_MAX <= HCQ_GRAPH_QUEUES_MAX, "queues");
+
+/* The compute queues, and copy queues: those of links if there is room for all
+ * of them, else one of each device. */
+static uint32_t
+list_queues(const struct sweep *s, struct hcq_queue **queues)
+{
+    const struct bench_group *group = &s->group;
+    bool has_links = group->n > 1 &&
+                     group->n * group->n <= HCQ_GRAPH_QUEUES_MAX &&
+                     group->links[0][1] != group->copy[0];
+    uint32_t n = 0, i, j;
+
+    for (i = 0; i < group->n; i++)
+        queues[n++] = group->compute[i];
+    for (i = 0; i < group->n; i++) {
+        if (!has_links)
+            queues[n++] = group->copy[i];
+        for (j = 0; has_links && j < group->n; j++) {
+            if (group->links[i][j] && group->links[i][j] != group->copy[i])
+                queues[n++] = group->links[i][j];
+        }
+    }
+    return n;
+}
+
 static bell_status
 measure_size(struct bench *b, struct sweep *s, uint64_t size_bytes,
              bool in_place)
 {
-    struct hcq_queue *queues[2 * BENCH_RANKS_MAX];
+    struct hcq_queue *queues[HCQ_GRAPH_QUEUES_MAX];
     struct hcq_graph_desc graph_desc = {
         .struct_size = sizeof(graph_desc), .name = s->name, .queues = queues};
     struct hcq_collective_rank ranks[BENCH_RANKS_MAX];
@@ -271,17 +298,13 @@ measure_size(struct bench *b, struct sweep *s, uint64_t size_bytes,
     struct hcq_graph *graph;
     bell_status status;
     uint64_t count = size_bytes / ELEM_BYTES;
-    uint32_t r;
 
     if (s->kind != HCQ_COLLECTIVE_ALL_REDUCE &&
         s->kind != HCQ_COLLECTIVE_BROADCAST)
         count /= s->group.n;
     if (count == 0)
         return BELL_OK;
-    for (r = 0; r < s->group.n; r++)
-        queues[graph_desc.n_queues++] = s->group.compute[r];
-    for (r = 0; r < s->group.n && 2 * s->group.n <= HCQ_GRAPH_QUEUES_MAX; r++)
-        queues[graph_desc.n_queues++] = s->group.copy[r];
+    graph_desc.n_queues = list_queues(s, queues);
     describe(s, count, in_place, ranks, &desc);
     BELL_TRY(hcq_graph_create(&graph_desc, &graph));
     status = hcq_collective_add(graph, &desc, &collective);

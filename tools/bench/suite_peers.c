@@ -78,8 +78,8 @@ static const struct {
 static bell_status
 run_way(const struct pair *p, enum way way)
 {
-    struct hcq_queue *mine = p->group->copy[p->from];
-    struct hcq_queue *other = p->group->copy[p->to];
+    struct hcq_queue *mine = p->group->links[p->from][p->to];
+    struct hcq_queue *other = p->group->links[p->to][p->from];
     uint64_t there, back;
 
     if (way == WRITE || way == LATENCY)
