@@ -50,12 +50,17 @@ rig_open(struct fleet *rig, const char *list, uint32_t n, uint64_t most_bytes,
     expect_ok(tensor_sums_create(&rig->sums));
     rig->got = malloc(rig->side_bytes);
     assert_non_null(rig->got);
+    rig->is_one = list[0] == '=';
     for (i = 0; i < n; i++) {
-        name_device(list, i, name);
-        expect_ok(hcq_device_open(name, &rig->devs[i]));
-        expect_ok(hcq_queue_create(rig->devs[i], HCQ_QUEUE_COMPUTE,
-                                   &rig->queues[rig->n_queues++]));
-        if (copy_queues)
+        if (rig->is_one && i > 0) {
+            rig->devs[i] = rig->devs[0];
+        } else {
+            name_device(list + rig->is_one, i, name);
+            expect_ok(hcq_device_open(name, &rig->devs[i]));
+            expect_ok(hcq_queue_create(rig->devs[i], HCQ_QUEUE_COMPUTE,
+                                       &rig->queues[rig->n_queues++]));
+        }
+        if (copy_queues && (i == 0 || !rig->is_one))
             expect_ok(hcq_queue_create(rig->devs[i], HCQ_QUEUE_COPY,
                                        &rig->queues[rig->n_queues++]));
         expect_ok(
@@ -81,8 +86,9 @@ rig_close(struct fleet *rig)
         hcq_buffer_destroy(rig->out[i]);
         free(rig->inputs[i]);
         free(rig->wanted[i]);
-        hcq_device_close(rig->devs[i]);
     }
+    for (i = 0; i < (rig->is_one ? 1 : rig->n); i++)
+        hcq_device_close(rig->devs[i]);
     free(rig->got);
 }
 

@@ -14,6 +14,7 @@
 
 struct fleet {
     uint32_t n;
+    bool is_one;         /* one device for all ranks */
     uint64_t side_bytes; /* of each buffer, guards included */
     struct hcq_device *devs[RIG_RANKS_MAX];
     struct hcq_queue *queues[2 * RIG_RANKS_MAX];
@@ -26,8 +27,8 @@ struct fleet {
 };
 
 /* Opens n devices of the names in `list`, with commas between; one name with
- * ":*" in it is opened n times with the number for the star, "CPU" as it is.
- * copy_queues: also one for copies, each. */
+ * ":*" in it is opened n times with the number for the star, "CPU" as it is;
+ * "=NAME": one device for all ranks. copy_queues: also one for copies, each. */
 void rig_open(struct fleet *rig, const char *list, uint32_t n,
               uint64_t most_bytes, bool copy_queues);
 void rig_close(struct fleet *rig);
