@@ -247,13 +247,13 @@ choose_plan(const struct coll_task *t, enum hcq_collective_algorithm by,
         found = true;
     }
     if (!found)
-        return bell_fail(BELL_E_UNSUPPORTED, "%s by %s: %s",
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         coll_has(t->kind, by)
+                             ? "%s by %s: two neighbours do not reach each "
+                               "other's memory"
+                             : "%s: there is no %s algorithm for it",
                          hcq_collective_kind_name(t->kind),
-                         hcq_collective_algorithm_name(by),
-                         by == HCQ_COLLECTIVE_RING
-                             ? "not of this kind, or two neighbours do not "
-                               "reach each other's memory"
-                             : "not of this kind");
+                         hcq_collective_algorithm_name(by));
     memcpy(info->times_ns, times_ns, sizeof(times_ns));
     *out_plan = best;
     return BELL_OK;

@@ -73,6 +73,7 @@ struct coll_task {
 uint64_t coll_in_bytes(const struct coll_task *task, uint32_t rank);
 uint64_t coll_out_bytes(const struct coll_task *task, uint32_t rank);
 
+bool coll_has(enum hcq_collective_kind kind, enum hcq_collective_algorithm by);
 /* Whether the kind has such an algorithm, and the links allow it. */
 bool coll_can(const struct coll_task *task, enum hcq_collective_algorithm by);
 

@@ -602,6 +602,12 @@ has_ring(const struct coll_task *t)
 }
 
 bool
+coll_has(enum hcq_collective_kind kind, enum hcq_collective_algorithm by)
+{
+    return plan_fns[kind][by] != NULL;
+}
+
+bool
 coll_can(const struct coll_task *t, enum hcq_collective_algorithm by)
 {
     assert(by != HCQ_COLLECTIVE_AUTO && by < HCQ_COLLECTIVE_ALGORITHM_COUNT);
