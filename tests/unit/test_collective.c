@@ -13,7 +13,7 @@
 
 #include "tests/unit/expect.h"
 
-#define LARGE_BYTES (512u << 10)
+#define LARGE_BYTES (1u << 20)
 
 static const char *devices = "CPU";
 static uint32_t n_devices[4], n_sets;
