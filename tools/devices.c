@@ -10,6 +10,7 @@
 #include "hcq/hcq.h"
 #include "ioctl/kio_interface.h"
 #include "tools/json.h"
+#include "tools/links.h"
 #include "tools/machine/machine.h"
 #include "tools/machine/print.h"
 #include "tools/tools.h"
@@ -23,6 +24,7 @@ struct entry {
     struct machine_engines engines;
 };
 
+#define BACKENDS_MAX   8u
 #define SIMULATED_NAME 64u
 #define CHIP_NAMES     640u /* bytes of a line of chips and products */
 
@@ -290,10 +292,10 @@ put_simulated(struct json *json)
     json_end(json);
 }
 
-/* `machine` is NULL where one device was asked for. */
+/* `machine` is NULL where one device was asked for, or a simulated box. */
 static int
-print_entries(const struct entry *entries, size_t n,
-              const struct machine *machine, bool as_json)
+print_entries(const struct entry *entries, size_t n, const struct links *links,
+              size_t n_links, const struct machine *machine, bool as_json)
 {
     struct json json;
     size_t i;
@@ -301,6 +303,10 @@ print_entries(const struct entry *entries, size_t n,
     if (!as_json) {
         for (i = 0; i < n; i++)
             print_entry(&entries[i]);
+        for (i = 0; i < n_links; i++) {
+            if (links[i].n > 1)
+                links_print(&links[i]);
+        }
         for (i = 0; machine && i < machine->n_gpus; i++)
             machine_print_gpu(&machine->gpus[i]);
         if (machine)
@@ -311,6 +317,10 @@ print_entries(const struct entry *entries, size_t n,
     json_array(&json, "devices");
     for (i = 0; i < n; i++)
         put_entry(&json, &entries[i]);
+    json_end(&json);
+    json_array(&json, "links");
+    for (i = 0; i < n_links; i++)
+        links_put(&json, &links[i]);
     json_end(&json);
     if (machine) {
         json_array(&json, "gpus");
@@ -333,14 +343,70 @@ read_one(const char *name, struct entry *entry)
     return BELL_OK;
 }
 
+/* "NV@sim:h100*8": all cards of that box. */
+static bool
+names_box(const char *name, char backend[16], const char **out_interface)
+{
+    const char *at = strchr(name, '@'), *colon = strchr(name, ':');
+
+    if (!at || (colon && colon < at) || at - name >= 16 ||
+        !kio_interface_is_sim(at + 1))
+        return false;
+    snprintf(backend, 16, "%.*s", (int)(at - name), name);
+    *out_interface = at + 1;
+    return true;
+}
+
+static int
+print_box(struct links *links, bool as_json)
+{
+    struct entry *entries = host_calloc(links->n, sizeof(*entries));
+    bell_status status = BELL_OK;
+    size_t i;
+    int code;
+
+    if (!entries)
+        return tool_fail(as_json, bell_fail(BELL_E_NO_MEMORY,
+                                            "out of memory listing devices"));
+    for (i = 0; i < links->n && status == BELL_OK; i++)
+        status = read_one(hcq_device_name(links->devs[i]), &entries[i]);
+    code = status == BELL_OK
+               ? print_entries(entries, links->n, links, 1, NULL, as_json)
+               : tool_fail(as_json, status);
+    host_free(entries);
+    return code;
+}
+
 static int
 print_one(const struct devices_options *options)
 {
+    struct links *links = host_calloc(1, sizeof(*links));
     struct entry entry = {.info.flags = 0};
-    bell_status status = read_one(options->device, &entry);
+    bell_status status = BELL_OK;
+    const char *interface;
+    char backend[16];
+    int code;
 
-    return status == BELL_OK ? print_entries(&entry, 1, NULL, options->json)
-                             : tool_fail(options->json, status);
+    if (!links)
+        return tool_fail(
+            options->json,
+            bell_fail(BELL_E_NO_MEMORY, "out of memory listing devices"));
+    if (names_box(options->device, backend, &interface))
+        status = links_open_box(links, backend, 0, interface);
+    if (status == BELL_OK && links->n > 1) {
+        status = links_ask(links);
+        code = status == BELL_OK ? print_box(links, options->json)
+                                 : tool_fail(options->json, status);
+    } else { /* which also says why there is none */
+        links_close(links);
+        status = read_one(options->device, &entry);
+        code = status == BELL_OK
+                   ? print_entries(&entry, 1, NULL, 0, NULL, options->json)
+                   : tool_fail(options->json, status);
+    }
+    links_close(links);
+    host_free(links);
+    return code;
 }
 
 /* Adds the simulated chips; one that cannot be made says why. */
@@ -391,16 +457,44 @@ join(struct machine *machine, const struct entry *entries, size_t n)
     }
 }
 
+/* Opens what can be used of each backend once more, all at once, where it has
+ * several devices. A refusal leaves the links out. */
+static size_t
+read_links(const struct entry *entries, size_t n, struct links *links)
+{
+    size_t i, first, n_links = 0;
+
+    for (first = 0; first < n && n_links < BACKENDS_MAX; first = i) {
+        struct links *l = &links[n_links];
+        bell_status status = BELL_OK;
+
+        for (i = first; i < n && strcmp(entries[i].desc.backend,
+                                        entries[first].desc.backend) == 0;
+             i++) {
+            if (entries[i].desc.usable && status == BELL_OK)
+                status = links_open(l, entries[i].desc.name);
+        }
+        if (status == BELL_OK && l->n > 1 && links_ask(l) == BELL_OK)
+            n_links++;
+        else
+            links_close(l);
+    }
+    return n_links;
+}
+
 static int
 print_all(const struct devices_options *options)
 {
+    struct links *links = host_calloc(BACKENDS_MAX, sizeof(*links));
     struct machine machine = {NULL, 0};
     struct entry *entries = NULL;
     bell_status status = BELL_OK;
-    size_t n = 0;
+    size_t n = 0, n_links = 0;
     int code;
 
-    if (!options->root)
+    if (!links)
+        status = bell_fail(BELL_E_NO_MEMORY, "out of memory listing devices");
+    if (status == BELL_OK && !options->root)
         status = list_devices(&entries, &n);
     if (status == BELL_OK)
         status = machine_read(options->root ? options->root : "", &machine);
@@ -408,12 +502,16 @@ print_all(const struct devices_options *options)
         machine_number_nv(&machine);
         read_infos(entries, n, &machine);
         join(&machine, entries, n);
+        n_links = read_links(entries, n, links);
     }
     if (status == BELL_OK && options->all)
         status = add_simulated(&entries, &n);
-    code = status == BELL_OK
-               ? print_entries(entries, n, &machine, options->json)
-               : tool_fail(options->json, status);
+    code = status == BELL_OK ? print_entries(entries, n, links, n_links,
+                                             &machine, options->json)
+                             : tool_fail(options->json, status);
+    while (n_links)
+        links_close(&links[--n_links]);
+    host_free(links);
     machine_free(&machine);
     host_free(entries);
     return code;
@@ -452,7 +550,8 @@ verb_devices(int argc, char **argv)
     struct devices_options options = {0};
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
-         "this one alone, for example CPU:0"},
+         "this one alone, for example CPU:0; of a simulated box all of it: "
+         "NV@sim:h100*8"},
         {"--all", NULL, TOOL_OPT_FLAG, &options.all, 0, 0,
          "the simulated chips too, each opened"},
         {"--names", NULL, TOOL_OPT_FLAG, &options.names, 0, 0,
@@ -470,7 +569,8 @@ verb_devices(int argc, char **argv)
         "PCI shows: names, BARs, link, the kernel\ndriver that "
         "holds it, and why it cannot be used. Then the names of\nthe "
         "simulated ones, which are opened when they are "
-        "named.",
+        "named. Where a backend has\nseveral devices, a table says how each "
+        "reaches the others' memory.",
         opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;

@@ -22,6 +22,7 @@
 #include "render/ptx/nv_container.h"
 #include "render/render.h"
 #include "tools/json.h"
+#include "tools/links.h"
 #include "tools/machine/machine.h"
 #include "tools/machine/print.h"
 #include "tools/selftest/selftest.h"
@@ -291,6 +292,34 @@ check_gpus(struct findings *findings, const struct machine *machine,
                 gpu->device_name[0] ? gpu->device_name : gpu->backend,
                 gpu->driver, gpu->driver_version);
     }
+}
+
+/* Pairs of a backend's devices whose data goes through host memory, by reason.
+ */
+static void
+check_links(struct findings *findings, const char *backend)
+{
+    struct links *links = host_calloc(1, sizeof(*links));
+    size_t a = 0, b = 0, n_pairs;
+
+    if (!links)
+        return;
+    /* what does not open is told of elsewhere */
+    if (links_open_box(links, backend, 0, "") == BELL_OK &&
+        links_ask(links) == BELL_OK && links->n > 1) {
+        if (!links_next_apart(links, &a, &b, &n_pairs))
+            add(findings, "links", VERDICT_OK, NULL,
+                "each of %zu %s devices reaches the others' memory", links->n,
+                backend);
+        for (; links_next_apart(links, &a, &b, &n_pairs); b++)
+            add(findings, "links", VERDICT_NOTE, NULL,
+                "%.40s does not reach the memory of %.40s (%zu pair%s): %s",
+                hcq_device_name(links->devs[a]),
+                hcq_device_name(links->devs[b]), n_pairs,
+                n_pairs == 1 ? "" : "s", links->pair[a][b].reason);
+    }
+    links_close(links);
+    host_free(links);
 }
 
 /* NVIDIA's cards: what our driver makes of the first that can be used, and the
@@ -601,6 +630,8 @@ check_here(struct findings *findings, struct machine *machine)
     check_amd_code(findings);
     if (has_open(machine, "AMD") || !find_blocked(machine, "AMD"))
         check_amd(findings);
+    check_links(findings, "NV");
+    check_links(findings, "AMD");
     check_opencl(findings);
     check_adreno(findings, NULL);
 }

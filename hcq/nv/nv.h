@@ -61,6 +61,12 @@ BELL_MUST_CHECK bell_status nv_mem_alloc(struct nv_device *dev,
                                          uint64_t align_bytes,
                                          enum nv_mem_kind kind,
                                          struct nv_mem *out_mem);
+/* The same for a buffer on the card: a large one may lie at any address that
+ * kernels and copy engines reach. */
+BELL_MUST_CHECK bell_status nv_mem_alloc_buffer(struct nv_device *dev,
+                                                uint64_t size_bytes,
+                                                uint64_t align_bytes,
+                                                struct nv_mem *out_mem);
 /* Nothing uses it any more. A zeroed struct is allowed; it is zeroed. */
 void nv_mem_free(struct nv_device *dev, struct nv_mem *mem);
 
@@ -171,6 +177,10 @@ struct nv_device {
      * memory of the host. */
     struct mem_va *va, *host_va;
     uint64_t card_va, card_va_end;
+    /* Owned; NULL: none. More addresses of memory on cards, beyond what all
+     * engines reach, in [far_va, far_va_end): for large buffers. */
+    struct mem_va *far;
+    uint64_t far_va, far_va_end;
     struct hcq_signal_pages *signals; /* owned */
     _Atomic uint32_t code_epoch; /* programs loaded: queues invalidate caches */
     struct nv_control *control;  /* owned: nv_control.h */
@@ -199,9 +209,10 @@ struct nv_engine {
     uint64_t host_va_end; /* what the host engine addresses */
     uint64_t copy_va_end; /* what the copy engine addresses */
     /* A compute queue's, where the card has one: its copies and fills within
-     * [card_va, card_va_end). NULL: the copy engine does all. */
+     * [card_va, card_va_end) and [far_va, far_va_end). NULL: the copy engine
+     * does all. */
     const struct nv_program *move;
-    uint64_t card_va, card_va_end;
+    uint64_t card_va, card_va_end, far_va, far_va_end;
 };
 
 struct nv_queue {

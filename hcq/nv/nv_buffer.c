@@ -50,8 +50,12 @@ nv_buffer_alloc(struct hcq_device *base, uint64_t size_bytes, uint32_t flags,
     if (!mem)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a buffer",
                          base->info.name);
-    status = nv_mem_alloc(nv_device_of(base), size_bytes, BUFFER_ALIGN,
-                          visible ? NV_MEM_SYSTEM : NV_MEM_VIDEO, mem);
+    if (visible)
+        status = nv_mem_alloc(nv_device_of(base), size_bytes, BUFFER_ALIGN,
+                              NV_MEM_SYSTEM, mem);
+    else
+        status = nv_mem_alloc_buffer(nv_device_of(base), size_bytes,
+                                     BUFFER_ALIGN, mem);
     if (status != BELL_OK) {
         host_free(mem);
         return status;

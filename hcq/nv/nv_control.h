@@ -46,7 +46,8 @@ struct nv_backing {
     uint32_t source_client, source_memory; /* of shared memory: the owner's */
     uint32_t n_users;                      /* of shared memory */
     bool is_host;                          /* shared memory: lies in the host */
-    uint64_t missed_bytes;                 /* what not being mapped has cost */
+    bool is_far; /* its address is beyond NV_VA_END, if there is room */
+    uint64_t missed_bytes; /* what not being mapped has cost */
 };
 
 struct nv_peer;
@@ -94,8 +95,9 @@ struct nv_control {
     const struct nv_vm_ops *vm;
     struct nv_uvm *uvm; /* owned: the UVM model's; NULL: not in use */
     uint32_t vaspace;
-    uint64_t va_first, va_bytes;  /* what is given out; the model sets it */
-    struct nv_backing **backings; /* owned; sorted by address */
+    uint64_t va_first, va_bytes;   /* what is given out; the model sets it */
+    uint64_t far_first, far_bytes; /* beyond NV_VA_END; 0: nothing there */
+    struct nv_backing **backings;  /* owned; sorted by address */
     size_t n_backings, cap_backings;
     pthread_mutex_t grow_lock; /* one change of dev->local at a time */
     struct nv_peer *peers;     /* owned; control->lock */
@@ -138,6 +140,9 @@ BELL_MUST_CHECK bell_status nv_mem_alloc_own(struct nv_device *dev,
                                              uint64_t size_bytes,
                                              enum nv_mem_kind kind,
                                              struct nv_mem *out_mem);
+/* Whether a buffer on a card of that size, ours or another's, has an address
+ * beyond NV_VA_END. */
+bool nv_memory_is_far(const struct nv_device *dev, uint64_t size_bytes);
 /* Offset of the memory in its kernel object. */
 uint64_t nv_mem_offset(const struct nv_mem *mem);
 

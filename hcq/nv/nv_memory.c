@@ -246,7 +246,17 @@ va_of(const struct nv_backing *backing)
     bool is_host = backing->kind == NV_MEM_SYSTEM ||
                    backing->kind == NV_BACKING_PINNED || backing->is_host;
 
-    return is_host ? backing->dev->host_va : backing->dev->va;
+    if (is_host)
+        return backing->dev->host_va;
+    return backing->is_far ? backing->dev->far : backing->dev->va;
+}
+
+/* Whether memory on a card goes beyond what all engines reach: what would fill
+ * the addresses below soon. */
+bool
+nv_memory_is_far(const struct nv_device *dev, uint64_t size_bytes)
+{
+    return dev->far && size_bytes > pool_sizes[NV_MEM_VIDEO].chunk_bytes;
 }
 
 /* Gives a backing of no pool an address from ours. */
@@ -452,15 +462,16 @@ nv_mem_alloc(struct nv_device *dev, uint64_t size_bytes, uint64_t align_bytes,
     return BELL_OK;
 }
 
-bell_status
-nv_mem_alloc_own(struct nv_device *dev, uint64_t size_bytes,
-                 enum nv_mem_kind kind, struct nv_mem *out_mem)
+static bell_status
+alloc_own(struct nv_device *dev, uint64_t size_bytes, enum nv_mem_kind kind,
+          bool is_far, struct nv_mem *out_mem)
 {
     struct nv_control *control = dev->control;
     uint64_t page_bytes = kind == NV_MEM_SYSTEM ? 4096 : NV_HUGE_BYTES;
     const struct nv_backing model = {
         .kind = kind,
         .size_bytes = align_up(size_bytes, page_bytes),
+        .is_far = is_far,
     };
     struct nv_backing *backing;
     bell_status status;
@@ -471,6 +482,32 @@ nv_mem_alloc_own(struct nv_device *dev, uint64_t size_bytes,
     BELL_TRY(status);
     fill_mem(out_mem, backing, 0, size_bytes);
     out_mem->is_own = true;
+    return BELL_OK;
+}
+
+bell_status
+nv_mem_alloc_own(struct nv_device *dev, uint64_t size_bytes,
+                 enum nv_mem_kind kind, struct nv_mem *out_mem)
+{
+    return alloc_own(dev, size_bytes, kind, false, out_mem);
+}
+
+bell_status
+nv_mem_alloc_buffer(struct nv_device *dev, uint64_t size_bytes,
+                    uint64_t align_bytes, struct nv_mem *out_mem)
+{
+    bell_status status;
+
+    assert(align_bytes <= NV_HUGE_BYTES);
+    if (!nv_memory_is_far(dev, size_bytes))
+        return nv_mem_alloc(dev, size_bytes, align_bytes, NV_MEM_VIDEO,
+                            out_mem);
+    status = alloc_own(dev, size_bytes, NV_MEM_VIDEO, true, out_mem);
+    if (status != BELL_OK) {
+        bell_error_prefix("%s: %llu bytes", dev->base.info.name,
+                          (unsigned long long)size_bytes);
+        return status;
+    }
     return BELL_OK;
 }
 
@@ -664,6 +701,12 @@ nv_memory_open(struct nv_device *dev)
         mem_va_create(dev->card_va, card_bytes, NV_VA_GRANULE_BYTES, &dev->va));
     BELL_TRY(mem_va_create(dev->card_va_end, control->va_bytes - card_bytes,
                            NV_VA_GRANULE_BYTES, &dev->host_va));
+    if (control->far_bytes) {
+        dev->far_va = control->far_first;
+        dev->far_va_end = dev->far_va + control->far_bytes;
+        BELL_TRY(mem_va_create(dev->far_va, control->far_bytes,
+                               NV_VA_GRANULE_BYTES, &dev->far));
+    }
     for (kind = 0; kind < NV_MEM_KIND_COUNT; kind++)
         BELL_TRY(open_pool(dev, (enum nv_mem_kind)kind));
     return BELL_OK;
@@ -696,6 +739,7 @@ nv_memory_close(struct nv_device *dev)
     control->peers = NULL;
     mem_va_destroy(dev->va);
     mem_va_destroy(dev->host_va);
-    dev->va = dev->host_va = NULL;
+    mem_va_destroy(dev->far);
+    dev->va = dev->host_va = dev->far = NULL;
     control->vm->close(dev);
 }

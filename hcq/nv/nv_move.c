@@ -254,7 +254,8 @@ nv_move_load(struct nv_device *dev)
 static bool
 is_on_card(const struct nv_engine *engine, uint64_t va)
 {
-    return va >= engine->card_va && va < engine->card_va_end;
+    return (va >= engine->card_va && va < engine->card_va_end) ||
+           (va >= engine->far_va && va < engine->far_va_end);
 }
 
 struct nv_move

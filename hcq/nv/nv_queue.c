@@ -173,6 +173,8 @@ nv_queue_make(struct nv_queue *queue, struct nv_device *dev,
         queue->engine.move = dev->move;
         queue->engine.card_va = dev->card_va;
         queue->engine.card_va_end = dev->card_va_end;
+        queue->engine.far_va = dev->far_va;
+        queue->engine.far_va_end = dev->far_va_end;
     }
     queue->base.sync_va_end = queue->engine.host_va_end;
     queue->base.copy_va_end = queue->engine.copy_va_end;

@@ -121,6 +121,7 @@ add_share(struct nv_device *dev, struct nv_device *owner,
     if (on_card && owner->rm->instance != dev->rm->instance)
         BELL_TRY(find_peer(dev, owner, &model->parent));
     model->is_host = !on_card;
+    model->is_far = on_card && nv_memory_is_far(dev, model->size_bytes);
     BELL_TRY(nv_backing_add(dev, model, NULL, out_share));
     return BELL_OK;
 }

@@ -38,10 +38,21 @@
 #define STATUS_INVALID_DEVICE   0x26u
 #define STATUS_FABRIC_NOT_READY 0x81u
 
-/* Of addresses, for each opening of a card. */
-#define SPACE_MIN_BYTES (32ull << 30)
+/* Of addresses that all engines reach, for each opening of a card: as many as
+ * there are, but no more than eight cards leave to each other. */
+#define SPACE_BYTES     (64ull << 30)
+#define SPACE_MIN_BYTES (8ull << 30)
 /* Channels' windows, which the CPU never sees, lie after all of them. */
 #define WINDOWS_FIRST 0xd000000000ull
+
+/* Beyond those: large buffers, and those of all cards of a box that this one
+ * sees. guess: programs have nothing there; where they do, it is left alone.
+ * Up to 2^47 the addresses are not UVM's own.
+ * src: docs/hardware/nvidia-kernel.md, "UVM" */
+#define FAR_FIRST    0x200000000000ull
+#define FAR_END      0x600000000000ull
+#define FAR_MEMORIES 10u
+#define FAR_TRIES    256u
 
 struct nv_uvm {
     struct kio_file space, mm; /* the second keeps the first's memory alive */
@@ -121,19 +132,6 @@ register_space(struct nv_device *dev, struct nv_uvm *uvm)
     return BELL_OK;
 }
 
-/* Addresses enough for twice the card's memory, a power of two of them. */
-static uint64_t
-space_bytes(const struct nv_device *dev)
-{
-    uint64_t size_bytes = SPACE_MIN_BYTES;
-
-    assert(is_pow2(size_bytes));
-    while (size_bytes < dev->base.info.memory_bytes * 2 &&
-           size_bytes * 2 <= WINDOWS_FIRST / 2)
-        size_bytes *= 2;
-    return size_bytes;
-}
-
 /* Tries to get exactly those addresses of the process. */
 static bool
 reserve_at(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
@@ -151,28 +149,52 @@ reserve_at(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
     return false;
 }
 
-/* Nobody else in the process may get our addresses: other openings of a card
- * have others. */
+/* Some in [first, end); 0: there are none. */
+static uint64_t
+reserve_in(struct nv_device *dev, uint64_t first, uint64_t end,
+           uint64_t size_bytes)
+{
+    uint64_t va;
+    unsigned i;
+
+    for (va = align_up(first, NV_HUGE_BYTES), i = 0;
+         va + size_bytes <= end && i < FAR_TRIES; va += size_bytes, i++) {
+        if (reserve_at(dev, va, size_bytes))
+            return va;
+    }
+    return 0;
+}
+
+/* Nobody else in the process may get our addresses: other openings of a card,
+ * and other cards, have others. */
 static bell_status
 reserve_addresses(struct nv_device *dev, struct nv_uvm *uvm)
 {
     struct nv_control *control = dev->control;
-    uint64_t size_bytes = space_bytes(dev), va;
+    uint64_t size_bytes, va = 0;
 
-    for (va = align_up(NV_VA_FIRST, size_bytes);
-         va + size_bytes <= WINDOWS_FIRST; va += size_bytes) {
-        if (reserve_at(dev, va, size_bytes)) {
-            uvm->reserved = (void *)(uintptr_t)va;
-            control->va_first = va;
-            control->va_bytes = size_bytes;
-            return BELL_OK;
-        }
+    for (size_bytes = SPACE_BYTES; size_bytes >= SPACE_MIN_BYTES && !va;
+         size_bytes /= 2) {
+        va = reserve_in(dev, NV_VA_FIRST, WINDOWS_FIRST, size_bytes);
+        uvm->reserved = (void *)(uintptr_t)va;
+        control->va_first = va;
+        control->va_bytes = size_bytes;
     }
-    return bell_fail(BELL_E_UNSUPPORTED,
-                     "the UVM model needs %llu GiB of addresses between "
-                     "0x%llx and 0x%llx of this process, and they are in use",
-                     (unsigned long long)(size_bytes >> 30), NV_VA_FIRST,
-                     WINDOWS_FIRST);
+    if (!va)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "the UVM model needs %llu GiB of addresses between "
+                         "0x%llx and 0x%llx of this process, and they are in "
+                         "use",
+                         SPACE_MIN_BYTES >> 30, NV_VA_FIRST, WINDOWS_FIRST);
+    size_bytes =
+        align_up(dev->base.info.memory_bytes * FAR_MEMORIES, NV_HUGE_BYTES);
+    control->far_first = reserve_in(dev, FAR_FIRST, FAR_END, size_bytes);
+    if (control->far_first)
+        control->far_bytes = size_bytes;
+    else
+        LOG(LOG_MEM, "%s has no %llu bytes of far addresses",
+            dev->base.info.name, (unsigned long long)size_bytes);
+    return BELL_OK;
 }
 
 static bell_status
@@ -209,6 +231,9 @@ uvm_vm_close(struct nv_device *dev)
     control->vaspace = 0;
     if (uvm->reserved)
         kio_munmap(dev->kio, uvm->reserved, (size_t)control->va_bytes);
+    if (control->far_bytes)
+        kio_munmap(dev->kio, (void *)(uintptr_t)control->far_first,
+                   (size_t)control->far_bytes);
     mem_va_destroy(uvm->windows);
     control->uvm = NULL;
     host_free(uvm);

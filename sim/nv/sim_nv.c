@@ -257,11 +257,9 @@ unknown_nv_spec(const char *spec)
     return bell_fail(
         BELL_E_NO_DEVICE,
         "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
-        "[,branch=N][,sms=N][,sm=0xVERSION][,bar1=MIB][,cc][,ordered]"
-        "[,flip=N][,hide=N][,deny=N][,gone=N][,first=sm_70]"
-        "[,link=[A-B:]nvlink|bar1|pcie|none][,fabric=absent]"
-        "[,mode=exclusive|prohibited], "
-        "chips %s, branches %s",
+        "[,branch=N][,sms=N][,sm=0xVERSION][,bar1=MIB][,cc][,ordered][,flip=N]"
+        "[,hide=N][,deny=N][,gone=N][,first=sm_70][,link=[A-B:]KIND]"
+        "[,fabric=absent][,mode=M], chips %s, branches %s",
         spec, RM_MAX_CARDS, chips, branches);
 }
 

@@ -416,6 +416,32 @@ def check_here(tap, with_sim):
         f'{fixes}' for _ in [0] if len(fixes) != 1])
 
 
+def check_boxes(tap):
+    """All cards of a simulated box, and what is between them."""
+    for box, n, kinds, said in (
+            ('NV@sim:sm_90*3,link=0-1:pcie', 3, ['pcie'] + ['nvlink'] * 2,
+             'no atomics'),
+            ('NV@sim:rtx4090*2', 2, ['host'], 'this kind of card'),
+            ('NV@sim:h100*2,fabric=absent', 2, ['host'], 'fabric manager')):
+        done, text = run('devices', box, '--json'), run('devices', box)
+        complaints = expect(done, 0) + expect(text, 0, out=said) + (
+            schema_complaints('devices', done.stdout))
+        document = {'devices': [], 'links': []} if complaints else (
+            json.loads(done.stdout))
+        links = {(l['device'][3], l['other'][3]): l['kind']
+                 for l in document['links']}
+        complaints += [
+            f'{links}' for _ in [0] if len(document['devices']) != n or
+            len(links) != n * (n - 1) or
+            sorted(links[p] for p in links if p[0] < p[1]) != sorted(kinds) or
+            any(links[p] != links[p[::-1]] for p in links)]
+        tap.check(f'links of {box}', complaints)
+    one = run('devices', 'NV:1@sim:sm_90*3', '--json')
+    tap.check('one card of a box', expect(one, 0) + [
+        one.stdout for _ in [0] if len(json.loads(one.stdout)['devices']) != 1
+        or json.loads(one.stdout)['links']])
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
@@ -430,6 +456,8 @@ def main():
         check_permission(tap, folder)
         check_junk(tap, folder)
     check_here(tap, '--sim' in sys.argv)
+    if '--sim' in sys.argv:
+        check_boxes(tap)
     tap.finish()
 
 

@@ -78,6 +78,16 @@ def check_device(tap, device, *more):
             for s in steps)])
 
 
+def check_pairs(tap):
+    """Each other card of a box is tried, over every kind of link."""
+    for device in 'NV@sim:sm_90*3,link=0-1:pcie', 'NV:1@sim:sm_120*2':
+        done = run('selftest', device, '--only', 'two-devices', '--json')
+        tap.check(f'pairs of {device}', expect(done, 0) + [
+            f'{s}' for s in steps_of(done) if s['verdict'] != 'passed'])
+    done = run('selftest', 'NV@sim:sm_90*2,link=none', '--only', 'two-devices')
+    tap.check('no pair', expect(done, 0, out="reaches another's memory"))
+
+
 def check_words(tap):
     """What is unproven is said where it is, and only there; and why memory
     cannot be mapped."""
@@ -167,6 +177,7 @@ def main():
     if has('NV@sim:sm_90'):
         check_words(tap)
         check_failure(tap)
+        check_pairs(tap)
     else:
         tap.skip('a failing step says why', 'no simulated card')
     if has('AMD@sim:gfx1100'):

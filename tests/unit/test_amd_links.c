@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "hcq/amd/amd_kfd.h"
+#include "hcq/hcq_graph.h"
 #include "sim/amd/sim_amd.h"
 #include "tests/unit/expect.h"
 
@@ -416,6 +417,61 @@ engines_in_turns(void **state)
     close_cards(1);
 }
 
+/* A graph sends to each other card by the copy queue on its link's engine. */
+static void
+graph_by_links(void **state)
+{
+    enum {
+        N = 4,
+        BYTES = 1 << 20
+    };
+    struct hcq_queue *queues[2 * N - 1];
+    struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = "links",
+        .queues = queues,
+        .n_queues = 2 * N - 1,
+    };
+    struct hcq_buffer *own, *inbox[N], *peer[N];
+    struct hcq_link_bytes bytes = {.struct_size = sizeof(bytes)};
+    struct hcq_graph_arg from, to;
+    struct hcq_graph *graph;
+    uint32_t engines = 0;
+    unsigned i;
+
+    (void)state;
+    open_cards("mi300x*8", N);
+    expect_ok(hcq_queue_create(devs[0], HCQ_QUEUE_COMPUTE, &queues[0]));
+    expect_ok(hcq_buffer_create(devs[0], BYTES, 0, &own));
+    for (i = 1; i < N; i++) {
+        engines |= link_of(0, i).engines;
+        queues[i] = copy_queue(link_of(0, i).engines);
+        expect_ok(hcq_buffer_create(devs[i], BYTES, 0, &inbox[i]));
+        expect_ok(hcq_buffer_create_peer(devs[0], inbox[i], &peer[i]));
+        expect_ok(
+            hcq_queue_create(devs[i], HCQ_QUEUE_COMPUTE, &queues[N + i - 1]));
+    }
+    assert_int_equal(engines_used(), engines);
+    expect_ok(hcq_graph_create(&desc, &graph));
+    from = hcq_graph_memory(own->va, BYTES, HCQ_ACCESS_READ);
+    for (i = 1; i < N; i++) {
+        to = hcq_graph_memory(peer[i]->va, BYTES, HCQ_ACCESS_WRITE);
+        hcq_graph_copy(graph, devs[0], &to, &from, BYTES);
+    }
+    expect_ok(hcq_graph_end(graph));
+    expect_ok(hcq_graph_submit(graph, NULL));
+    expect_ok(hcq_graph_wait(graph, HCQ_TIMEOUT_NS));
+    for (i = 1; i < N; i++) {
+        assert_true(hcq_signal_value(hcq_queue_timeline(queues[i])) == 1);
+        expect_ok(hcq_device_link_bytes(devs[0], devs[i], &bytes));
+        assert_true(bytes.copy_written == BYTES && bytes.copy_read == 0);
+    }
+    hcq_graph_destroy(graph);
+    for (i = 1; i < N; i++)
+        hcq_buffer_destroy(peer[i]);
+    close_cards(N);
+}
+
 /* A descriptor of before there were engines. */
 static void
 shorter_descriptor(void **state)
@@ -453,6 +509,7 @@ main(void)
         cmocka_unit_test(specs),
         cmocka_unit_test(queue_on_engine),
         cmocka_unit_test(engines_in_turns),
+        cmocka_unit_test(graph_by_links),
         cmocka_unit_test(shorter_descriptor),
     };
 

@@ -167,6 +167,23 @@ check_rows(void)
     }
 }
 
+/* UVM keeps the addresses from here on; a sanitizer may have them. */
+static void
+begin_uvm(void)
+{
+    struct hcq_device *dev;
+    bell_status status;
+
+    setenv("BELL_NV_VM", "uvm", 1);
+    status = hcq_device_open("NV@sim:sm_90", &dev);
+    if (status == BELL_E_UNSUPPORTED) {
+        unsetenv("BELL_NV_VM");
+        skip();
+    }
+    expect_ok(status);
+    hcq_device_close(dev);
+}
+
 static void
 kinds_of_links(void **state)
 {
@@ -178,29 +195,36 @@ static void
 kinds_through_uvm(void **state)
 {
     (void)state;
-    setenv("BELL_NV_VM", "uvm", 1);
+    begin_uvm();
     check_rows();
     unsetenv("BELL_NV_VM");
 }
 
-/* Behind switches that nobody has configured each card is alone, and UVM takes
- * none. */
+/* Behind switches that nobody has configured each card is alone. */
 static void
 no_fabric(void **state)
 {
     struct box box = open_box("h100*2,fabric=absent");
     struct hcq_device_link link = link_of(box.devs[0], box.devs[1]);
-    struct hcq_device *dev;
 
     (void)state;
     assert_int_equal(link.kind, HCQ_LINK_HOST);
     assert_non_null(strstr(link.reason, "fabric manager"));
     stay_apart(&box, "fabric manager");
-    setenv("BELL_NV_VM", "uvm", 1);
+    close_box(&box);
+}
+
+/* And UVM takes none. */
+static void
+no_fabric_through_uvm(void **state)
+{
+    struct hcq_device *dev;
+
+    (void)state;
+    begin_uvm();
     expect_fails(hcq_device_open("NV:0@sim:h100*2,fabric=absent", &dev),
                  BELL_E_KERNEL, "fabric manager");
     unsetenv("BELL_NV_VM");
-    close_box(&box);
 }
 
 static void
@@ -223,6 +247,39 @@ no_links(void **state)
     hcq_device_close(a);
 }
 
+/* A box of large cards is open at once, each with all of its memory, where UVM
+ * keeps the addresses. */
+static void
+whole_boxes(void **state)
+{
+    static const char *const specs[] = {"h200*8", "a100*8", "b200*8"};
+    size_t i;
+    unsigned k;
+
+    (void)state;
+    begin_uvm();
+    for (i = 0; i < ARRAY_LEN(specs); i++) {
+        struct hcq_device_info info = {.struct_size = sizeof(info)};
+        struct hcq_buffer *bufs[8], *seen;
+        struct hcq_device *devs[8];
+        char name[64];
+
+        for (k = 0; k < 8; k++) {
+            snprintf(name, sizeof(name), "NV:%u@sim:%s", k, specs[i]);
+            expect_ok(hcq_device_open(name, &devs[k]));
+            hcq_device_info(devs[k], &info);
+            expect_ok(hcq_buffer_create(devs[k], info.memory_bytes / 10 * 9, 0,
+                                        &bufs[k]));
+        }
+        /* the first one sees all of the last one's */
+        expect_ok(hcq_buffer_create_peer(devs[0], bufs[7], &seen));
+        hcq_buffer_destroy(seen);
+        for (k = 0; k < 8; k++)
+            hcq_device_close(devs[k]);
+    }
+    unsetenv("BELL_NV_VM");
+}
+
 int
 main(void)
 {
@@ -230,7 +287,9 @@ main(void)
         cmocka_unit_test(kinds_of_links),
         cmocka_unit_test(kinds_through_uvm),
         cmocka_unit_test(no_fabric),
+        cmocka_unit_test(no_fabric_through_uvm),
         cmocka_unit_test(no_links),
+        cmocka_unit_test(whole_boxes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -297,6 +297,73 @@ test_p2p(void **state)
     rig_fini(&rig);
 }
 
+/* What two cards, and three, can do with each other's memory; in one group,
+ * every pair both ways. */
+static void
+test_peer_caps(void **state)
+{
+    /* reads, writes and: NVLink, atomics; PCI, by mailboxes */
+    const uint32_t nvlink = 0x1b, pcie = 0x47;
+    struct nv0000_system_get_p2p_caps_matrix m = {0};
+    struct nv0000_system_get_p2p_caps_v2 v2 = {0};
+    struct nv2080_nvlink_get_nvlink_status links = {0};
+    struct nv2080_get_gpu_fabric_probe_info fabric = {0};
+    struct rig rig;
+    size_t i, k;
+
+    (void)state;
+    rig_init(&rig, "h100*3,link=0-1:pcie");
+    rig_run(&rig, RIG_DEVICE);
+    for (i = 0; i < 3; i++)
+        m.gpuIdGrpA[i] = v2.gpuIds[i] = rig.gpu_id + (uint32_t)(i << 12);
+    assert_int_equal(rig_control(&rig, rig.client,
+                                 NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_MATRIX,
+                                 NV_S_NV0000_SYSTEM_GET_P2P_CAPS_MATRIX, &m),
+                     S_ARGUMENT);
+    m.grpACount = 3;
+    assert_int_equal(rig_control(&rig, rig.client,
+                                 NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_MATRIX,
+                                 NV_S_NV0000_SYSTEM_GET_P2P_CAPS_MATRIX, &m),
+                     0);
+    for (i = 0; i < 3; i++) {
+        for (k = 0; k < 3; k++) {
+            uint32_t want = i == k ? 0 : i + k == 1 ? pcie : nvlink;
+
+            assert_int_equal(m.p2pCaps[8 * i + k], want);
+            assert_int_equal(m.a2bOptimalWriteCes[8 * i + k] != 0,
+                             want == nvlink);
+            assert_int_equal(m.b2aOptimalReadCes[8 * i + k],
+                             m.a2bOptimalReadCes[8 * k + i]);
+        }
+    }
+    v2.gpuCount = 3; /* what all pairs have */
+    assert_int_equal(rig_control(&rig, rig.client,
+                                 NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_V2,
+                                 NV_S_NV0000_SYSTEM_GET_P2P_CAPS_V2, &v2),
+                     0);
+    assert_int_equal(v2.p2pCaps, nvlink & pcie);
+    assert_int_equal(v2.p2pCapsStatus[0], 0);
+    assert_int_equal(v2.p2pCapsStatus[3], 5); /* atomics */
+    assert_int_equal(v2.busPeerIds[1], UINT32_MAX);
+    v2.gpuIds[1] = 0x5;
+    assert_int_equal(rig_control(&rig, rig.client,
+                                 NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_V2,
+                                 NV_S_NV0000_SYSTEM_GET_P2P_CAPS_V2, &v2),
+                     S_ARGUMENT);
+    assert_int_equal(rig_control(&rig, rig.subdevice,
+                                 NV2080_CTRL_CMD_NVLINK_GET_NVLINK_STATUS,
+                                 NV_S_NV2080_NVLINK_GET_NVLINK_STATUS, &links),
+                     0);
+    assert_int_equal(links.enabledLinkMask, 0x3ffff);
+    assert_int_equal(rig_control(&rig, rig.subdevice,
+                                 NV2080_CTRL_CMD_GET_GPU_FABRIC_PROBE_INFO,
+                                 NV_S_NV2080_GET_GPU_FABRIC_PROBE_INFO,
+                                 &fabric),
+                     0);
+    assert_int_equal(fabric.state, 3);
+    rig_fini(&rig);
+}
+
 /* Accepted with a file that has one, on the card's node too. */
 static void
 test_events(void **state)
@@ -346,7 +413,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_queries), cmocka_unit_test(test_lists),
         cmocka_unit_test(test_places),  cmocka_unit_test(test_p2p),
-        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_events),  cmocka_unit_test(test_peer_caps),
     };
 
     if (log_init() != BELL_OK)

@@ -631,14 +631,14 @@ ring_wraps(struct selftest *st)
 
 /* ---- two devices ---- */
 
-/* "AMD:1@sim:gfx942*2" for another card of the same machine. */
+/* "AMD:1@sim:gfx942*2" for a card of the same machine. */
 static bell_status
-open_other(struct selftest *st, struct hcq_device **out_dev)
+open_other(struct selftest *st, unsigned idx, struct hcq_device **out_dev)
 {
     char name[SELFTEST_DEVICE_MAX];
 
-    snprintf(name, sizeof(name), "%.15s:%u%s%.480s", st->backend,
-             st->idx ? 0u : 1u, st->interface[0] ? "@" : "", st->interface);
+    snprintf(name, sizeof(name), "%.15s:%u%s%.480s", st->backend, idx,
+             st->interface[0] ? "@" : "", st->interface);
     return hcq_device_open(name, out_dev);
 }
 
@@ -678,42 +678,153 @@ copy_across(struct selftest *st, struct hcq_queue *queue,
     return SELFTEST_PASSED;
 }
 
+/* The other way: this device's copy queue writes the other's memory, and the
+ * other's queue looks when this one's signal says so. */
 static enum selftest_verdict
-share_with(struct selftest *st, struct hcq_device *other)
+write_across(struct selftest *st, struct hcq_queue *queue,
+             struct hcq_buffer *theirs, struct hcq_buffer *seen,
+             struct hcq_buffer *there)
+{
+    uint32_t words[PAGE_BYTES / 4], i, value = pattern(st, 10);
+    struct hcq_signal *sig;
+    struct hcq_cs *cs;
+
+    ST_OK(selftest_signal(st, 0, &sig));
+    selftest_sent(st,
+                  "a fill of 0x%" PRIx64 " on %s; %s waits for its signal and "
+                  "copies the page",
+                  seen->va, hcq_queue_name(st->copy), hcq_queue_name(queue));
+    ST_OK(hcq_queue_begin(queue, &cs));
+    hcq_cs_wait(cs, sig, 1);
+    hcq_cs_copy(cs, there->va, theirs->va, PAGE_BYTES);
+    ST_OK(hcq_cs_submit(cs, NULL));
+    ST_OK(hcq_queue_begin(st->copy, &cs));
+    hcq_cs_fill(cs, seen->va, value, PAGE_BYTES);
+    hcq_cs_signal(cs, sig, 1);
+    ST_OK(selftest_finish(st->copy, cs));
+    ST_OK(hcq_queue_wait(queue, SELFTEST_WAIT_NS));
+    ST_OK(hcq_buffer_read(there, 0, words, sizeof(words)));
+    for (i = 0; i < ARRAY_LEN(words); i++) {
+        if (words[i] != value)
+            return selftest_fail(st, "word %u is 0x%08x, not 0x%08x", i,
+                                 words[i], value);
+    }
+    return SELFTEST_PASSED;
+}
+
+/* A kernel of this device counts in the other's memory. */
+static enum selftest_verdict
+count_across(struct selftest *st, struct hcq_buffer *theirs,
+             struct hcq_buffer *seen)
+{
+    enum {
+        N_BLOCKS = 8,
+        N_THREADS = 64
+    };
+    const uint32_t grid[3] = {N_BLOCKS, 1, 1}, local[3] = {N_THREADS, 1, 1};
+    uint64_t args[1] = {seen->va};
+    struct hcq_program *prog;
+    struct hcq_cs *cs;
+    uint32_t got[4];
+
+    if (selftest_need_kernel(st, SELFTEST_ATOMICS, &prog) != BELL_OK)
+        return bell_error_last()->status == BELL_E_UNSUPPORTED
+                   ? SELFTEST_PASSED
+                   : selftest_error(st);
+    selftest_sent(st, "st_atomics on 0x%" PRIx64 ", %d blocks of %d threads",
+                  seen->va, N_BLOCKS, N_THREADS);
+    ST_OK(hcq_queue_begin(st->compute, &cs));
+    hcq_cs_fill(cs, seen->va, 0, sizeof(got));
+    hcq_cs_exec(cs, prog, args, 1, grid, local);
+    ST_OK(selftest_finish(st->compute, cs));
+    ST_OK(hcq_buffer_read(theirs, 0, got, sizeof(got)));
+    if (got[0] != N_BLOCKS * N_THREADS)
+        return selftest_fail(st, "the counter is %u, not %u", got[0],
+                             N_BLOCKS * N_THREADS);
+    return SELFTEST_PASSED;
+}
+
+static enum selftest_verdict
+share_with(struct selftest *st, struct hcq_device *other, bool counts)
 {
     struct hcq_queue *queue = NULL;
-    struct hcq_buffer *theirs = NULL, *seen = NULL;
+    struct hcq_buffer *theirs = NULL, *seen = NULL, *there = NULL;
     enum selftest_verdict verdict;
 
     if (hcq_queue_create(other, HCQ_QUEUE_COPY, &queue) != BELL_OK ||
         hcq_buffer_create(other, PAGE_BYTES, 0, &theirs) != BELL_OK ||
+        hcq_buffer_create(other, PAGE_BYTES, 0, &there) != BELL_OK ||
         hcq_buffer_create_peer(st->dev, theirs, &seen) != BELL_OK)
         verdict = selftest_error(st);
     else
         verdict = copy_across(st, queue, theirs, seen);
+    if (verdict == SELFTEST_PASSED)
+        verdict = write_across(st, queue, theirs, seen, there);
+    if (verdict == SELFTEST_PASSED && counts)
+        verdict = count_across(st, theirs, seen);
     selftest_end_step(st);
     hcq_buffer_destroy(seen);
+    hcq_buffer_destroy(there);
     hcq_buffer_destroy(theirs);
     hcq_queue_destroy(queue);
+    return verdict;
+}
+
+/* What is between two devices is believed when data have gone over it. */
+static enum selftest_verdict
+prove_link(struct selftest *st, struct hcq_device *other, unsigned *n_peers)
+{
+    struct hcq_device_link link = {.struct_size = sizeof(link)};
+    struct hcq_link_bytes bytes = {.struct_size = sizeof(bytes)};
+    enum selftest_verdict verdict;
+
+    ST_OK(hcq_device_get_link(st->dev, other, &link));
+    selftest_note(st, "%s to %s: %s: %s", hcq_device_name(st->dev),
+                  hcq_device_name(other), hcq_link_kind_name(link.kind),
+                  link.reason);
+    if (link.kind <= HCQ_LINK_HOST)
+        return SELFTEST_PASSED;
+    ++*n_peers;
+    verdict = share_with(st, other, link.atomics);
+    if (verdict == SELFTEST_PASSED &&
+        hcq_device_link_bytes(st->dev, other, &bytes) == BELL_OK &&
+        (bytes.copy_read < PAGE_BYTES || bytes.copy_written < PAGE_BYTES))
+        return selftest_fail(st,
+                             "%" PRIu64 " bytes were read and %" PRIu64
+                             " written over the link, not a page of each",
+                             bytes.copy_read, bytes.copy_written);
     return verdict;
 }
 
 static enum selftest_verdict
 two_devices(struct selftest *st)
 {
-    enum selftest_verdict verdict;
+    enum selftest_verdict verdict = SELFTEST_PASSED;
+    unsigned idx, n_others = 0, n_peers = 0;
     struct hcq_device *other;
-    bell_status status;
+    bell_status status = BELL_OK;
 
     ST_OK(selftest_need_device(st));
-    selftest_sent(st, "the other device of this machine");
-    status = open_other(st, &other);
-    if (status == BELL_E_NO_DEVICE)
+    selftest_sent(st, "the other devices of this machine");
+    for (idx = 0; verdict == SELFTEST_PASSED; idx++) {
+        if (idx == st->idx)
+            continue;
+        status = open_other(st, idx, &other);
+        if (status == BELL_E_NO_DEVICE)
+            break;
+        ST_OK(status);
+        n_others++;
+        verdict = prove_link(st, other, &n_peers);
+        hcq_device_close(other);
+    }
+    if (verdict == SELFTEST_PASSED && !n_others)
         return selftest_skip(st, "there is one device: %s",
                              bell_error_last()->message);
-    ST_OK(status);
-    verdict = share_with(st, other);
-    hcq_device_close(other);
+    if (verdict == SELFTEST_PASSED && !n_peers)
+        return selftest_skip(st,
+                             "no device reaches another's memory: %u are "
+                             "there",
+                             n_others + 1);
     return verdict;
 }
 
@@ -778,9 +889,9 @@ const struct selftest_step selftest_queue_steps[] = {
      "the ring goes round: more submissions than entries",
      "GPGet, room in the ring, the put pointer modulo the entries", ring_wraps},
     {"two-devices", SELFTEST_ANY | SELFTEST_SLOW,
-     "one device reads another's memory when the other's signal says so",
-     "which memory of the one the other can reach; copies go through the host "
-     "where it cannot",
+     "this device and each other one: data both ways, signals, atomics",
+     "doorbell devices says what is between them; copies go through the host "
+     "where they cannot reach each other",
      two_devices},
     {NULL, 0, NULL, NULL, NULL},
 };
