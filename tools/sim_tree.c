@@ -202,6 +202,7 @@ put_render_node(struct tree *tree, unsigned minor)
     bus = bus ? bus + strlen(slot) : "";
     text[strcspn(bus, "\n") + (size_t)(bus - text)] = '\0';
     put_pci(tree, folder);
+    (void)put(tree, "%s/iommu_group/type", folder);
     for (id = 0; id < 256; id++) {
         for (i = 0; i < ARRAY_LEN(parts); i++)
             (void)put(tree, "%s/ip_discovery/die/0/%u/0/%s", folder, id,
@@ -259,6 +260,7 @@ put_amd(struct tree *tree)
     write_file(tree, "/sys/devices/virtual/kfd/kfd/dev", 0444, "510:0\n", 6);
     (void)put(tree, "/proc/modules");
     (void)put(tree, "/sys/module/amdgpu/initstate");
+    (void)put(tree, "/sys/module/amdgpu/parameters/pcie_p2p");
     snprintf(folder, sizeof(folder), "%.256s/sys/module/amdgpu/holders",
              tree->root);
     (void)mkdir(folder, 0755);

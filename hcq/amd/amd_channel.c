@@ -271,6 +271,7 @@ create_queue(struct amd_channel *channel)
         [AMD_RING_SDMA] = KFD_QUEUE_SDMA,
     };
     struct amd_device *dev = channel->dev;
+    struct amd_card *card = &dev->process->cards[dev->card];
     struct amd_save_sizes sizes;
     struct kfd_create_queue args = {
         .ring_va = channel->ring_mem.va,
@@ -292,11 +293,14 @@ create_queue(struct amd_channel *channel)
         args.save_bytes = sizes.save_bytes;
         args.control_stack_bytes = sizes.control_stack_bytes;
     }
+    atomic_store(&card->engines_are_full, false);
     BELL_TRY(count_queue_in(dev));
     if ((channel->engines ? create_on_engine(channel, &args)
                           : call_create(dev->process, &args)) != BELL_OK) {
         struct bell_error error = *bell_error_last();
 
+        atomic_store(&card->engines_are_full, channel->kind == AMD_RING_SDMA &&
+                                                  error.sys_errno == ENOMEM);
         amd_queue_count_out(dev->process, dev->card);
         return bell_error_set(&error);
     }

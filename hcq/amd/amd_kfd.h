@@ -45,6 +45,7 @@ struct amd_card {
     struct amd_fault_record fault; /* lock */
     uint32_t n_queues;             /* that the kernel has of us; lock */
     atomic_uint n_chosen;          /* queues on engines of several, so far */
+    atomic_bool engines_are_full;  /* the last call for a copy queue says so */
     /* By a memory fault or a reset: the kernel counts it for the process, and
      * queues that are made later never run either. The first one's report; "":
      * it was not decoded yet. lock */

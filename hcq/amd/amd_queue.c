@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "hcq/amd/amd_command.h"
 #include "hcq/amd/amd_kfd.h"
@@ -358,26 +359,22 @@ join_device(struct amd_queue *queue, struct amd_device *dev,
     return status;
 }
 
-bell_status
-amd_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
-                 struct hcq_queue **out_queue)
+static bell_status
+create_of_kind(struct amd_device *dev, const struct hcq_queue_desc *desc,
+               enum amd_ring_kind kind, struct hcq_queue **out_queue)
 {
-    struct amd_device *dev = amd_device_of(base_dev);
-    bool is_copy = desc->kind == HCQ_QUEUE_COPY && !dev->gen->copies_by_compute;
-    enum amd_ring_kind kind = is_copy              ? AMD_RING_SDMA
-                              : dev->gen->uses_aql ? AMD_RING_AQL
-                                                   : AMD_RING_PM4;
     struct amd_queue *queue;
     uint32_t ring_bytes;
     bell_status status;
 
-    BELL_TRY(hcq_queue_ring_bytes(base_dev, desc, RING_MAX_BYTES, &ring_bytes));
+    BELL_TRY(
+        hcq_queue_ring_bytes(&dev->base, desc, RING_MAX_BYTES, &ring_bytes));
     queue = host_calloc(1, sizeof(*queue));
     if (!queue)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a queue",
-                         base_dev->info.name);
+                         dev->base.info.name);
     status = amd_queue_make(queue, dev, ring_bytes, kind,
-                            is_copy ? desc->engines : 0);
+                            kind == AMD_RING_SDMA ? desc->engines : 0);
     if (status == BELL_OK)
         status = join_device(queue, dev, desc, ring_bytes);
     if (status != BELL_OK) {
@@ -387,6 +384,29 @@ amd_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
     queue->engine.idle_va = queue->base.timeline->va + IDLE_WORD_OFFSET;
     *out_queue = &queue->base;
     return BELL_OK;
+}
+
+/* Copy engines have few queues, for all processes together: 12 on a card of
+ * RDNA3. Where none is left the compute units copy.
+ * src: docs/hardware/amd-kernel.md, "Queues" */
+bell_status
+amd_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
+                 struct hcq_queue **out_queue)
+{
+    struct amd_device *dev = amd_device_of(base_dev);
+    enum amd_ring_kind compute =
+        dev->gen->uses_aql ? AMD_RING_AQL : AMD_RING_PM4;
+    atomic_bool *are_full = &dev->process->cards[dev->card].engines_are_full;
+
+    if (desc->kind != HCQ_QUEUE_COPY || dev->gen->copies_by_compute)
+        return create_of_kind(dev, desc, compute, out_queue);
+    atomic_store(are_full, false);
+    if (create_of_kind(dev, desc, AMD_RING_SDMA, out_queue) == BELL_OK)
+        return BELL_OK;
+    if (!atomic_load(are_full))
+        return bell_error_last()->status;
+    LOG(LOG_IOCTL, "a compute queue copies: %s", bell_error_last()->message);
+    return create_of_kind(dev, desc, compute, out_queue);
 }
 
 void

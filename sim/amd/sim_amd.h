@@ -12,6 +12,11 @@
  *   cpx           each die of a GPU is a card by itself, as MI300 in CPX
  *   vf            cards are virtual functions: no MMIO page, no sensors
  *   bar=MIB       the window shows so much of a card's memory: no resizable BAR
+ *   link=KIND     cards are in one hive of XGMI (xgmi), are peers over PCIe
+ *                 (pcie), or the kernel knows no such peers (none)
+ *   hive=N        N GPUs are a hive; between hives there is PCIe
+ *   p2p=off       amdgpu's parameter pcie_p2p is off
+ *   acs=redirect  an IOMMU translates, and ACS sends all to it: no PCIe peers
  *   hide=N        card N's render node is not there, as in a container
  *   deny=N        a container's rules forbid card N: EPERM, also in sysfs
  *   first=gfx90c  the first card is one that no driver here is for

@@ -341,9 +341,10 @@ turns(struct cts *t)
     peers_close(&p);
 }
 
-/* `reader` reads `seen` by a kernel, waits in the same submission until
- * `writer` has written new numbers to it by what `how` says, and reads again:
- * not what it read before. */
+/* The reader reads memory by a kernel, waits in the same submission until the
+ * other has written new numbers there by what `how` says, and reads again: not
+ * what it read before. A word tells the other when: a signal might empty the
+ * reader's caches, and the wait is to do that. */
 enum how {
     BY_COPY_QUEUE,
     BY_COMPUTE_QUEUE,
@@ -356,14 +357,16 @@ read_again(struct peers *p, unsigned reader, unsigned owner)
 {
     struct peer_side *r = &p->side[reader], *w = &p->side[1 - reader];
     struct hcq_buffer *own = peers_ints(p->side[owner].dev, N_INTS, 10), *seen;
-    struct hcq_buffer *of_r, *of_w, *fresh, *first, *second;
-    uint64_t base = hcq_signal_value(r->sig);
+    struct hcq_buffer *of_r, *of_w, *fresh, *first, *second, *flag, *flag_of_r;
+    uint64_t base = hcq_signal_value(w->sig);
     unsigned how;
 
     seen = peers_see(p->side[1 - owner].dev, own);
     of_r = reader == owner ? own : seen;
     of_w = reader == owner ? seen : own;
     fresh = peers_ints(w->dev, N_INTS, 20);
+    flag = peers_ints(w->dev, 1, 0);
+    flag_of_r = peers_see(r->dev, flag);
     for (how = 0; how < HOW_COUNT; how++) {
         uint64_t at = base + 2 * how + 1;
         struct hcq_queue *queue = how == BY_COPY_QUEUE ? w->copy : w->queue;
@@ -373,12 +376,12 @@ read_again(struct peers *p, unsigned reader, unsigned owner)
         second = peers_ints(r->dev, N_INTS, 0);
         OK(hcq_buffer_write(own, 0, &(int32_t){10}, 4));
         peers_add_one(cs, r, first, of_r, 1);
-        hcq_cs_signal(cs, r->sig, at);
+        hcq_cs_write(cs, flag_of_r->va, at, 32);
         hcq_cs_wait(cs, w->sig, at);
         peers_add_one(cs, r, second, of_r, N_INTS);
         OK(hcq_cs_submit(cs, NULL));
         cs = cts_begin(queue);
-        hcq_cs_wait(cs, r->sig, at);
+        hcq_cs_poll(cs, flag->va, UINT32_MAX, (uint32_t)at);
         if (how == BY_KERNEL)
             peers_add_one(cs, w, of_w, fresh, N_INTS);
         else
@@ -392,6 +395,8 @@ read_again(struct peers *p, unsigned reader, unsigned owner)
         hcq_buffer_destroy(first);
         hcq_buffer_destroy(second);
     }
+    hcq_buffer_destroy(flag_of_r);
+    hcq_buffer_destroy(flag);
     hcq_buffer_destroy(fresh);
     hcq_buffer_destroy(seen);
     hcq_buffer_destroy(own);

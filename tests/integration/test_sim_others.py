@@ -27,6 +27,19 @@ print('product', (Tensor(x) @ Tensor(w)).tolist() == want)
 print('gather', Tensor(list(range(40)))[Tensor([3, 39, 0])].tolist())
 '''
 
+# Two cards, each of which reads the other's memory.
+SHARDS = '''
+from tinygrad import Tensor
+cards = 'AMD:0', 'AMD:1'
+there = Tensor.arange(256).contiguous().realize().to('AMD:1').realize()
+print('to', (there + 1).sum().item())
+halves = Tensor([float(i) for i in range(64)]).shard(cards, 0).realize()
+print('sum', (halves * 2).sum().item())
+w = Tensor([[1.] * 8] * 8).shard(cards, 1).realize()
+x = Tensor([[2.] * 8] * 4).shard(cards).realize()
+print('product', (x @ w).tolist() == [[16.] * 8] * 4)
+'''
+
 HIP = '''
 #include <hip/hip_runtime.h>
 #include <cstdio>
@@ -106,6 +119,15 @@ def check_tinygrad(tap, folder):
                     else 'DISPATCH_DIRECT DIM_X=') + expect(
                         run('trace', 'replay', path), 0,
                         out=' 0 differences'))
+    for chip in ('gfx942', 'gfx1100'):
+        done = run('sim', f'AMD@sim:{chip}*2', '--', PYTHON, '-c', SHARDS,
+                   DEV='AMD:LLVM', **home)
+        name = f'tinygrad on two of {chip}'
+        if 'LLVM' in done.stderr and 'not found' in done.stderr:
+            tap.skip(name, 'tinygrad finds no LLVM')
+            continue
+        tap.check(name, expect(
+            done, 0, out='to 32896\nsum 4032.0\nproduct True'))
     # It knows no class of sm_80's, and rings BAR0 without a read.
     for chip in ('sm_89', 'sm_89,branch=610', 'sm_120,ordered'):
         name = f'tinygrad on {chip}, up to its first kernel'

@@ -278,7 +278,7 @@ specs(void **state)
         {"gfx1100*2,hive=2", "gfx1100 has no XGMI"},
         {"gfx942*2,hive=3", "hives of 3 of 2"},
         {"gfx942*4,link=pcie,hive=2", "hives of 2 of 4"},
-        {"gfx942*2,link=nvlink", "link=xgmi|pcie|none"},
+        {"gfx942*2,link=nvlink", "known: CHIP[*1..8][,OPTION]..."},
         {"gfx942*2,link=xgm", "no simulated AMD machine"},
         {"gfx942*2,hive=9", "no simulated AMD machine"},
         {"gfx942*2,link=pcie,link=none", "given twice"},
@@ -417,6 +417,28 @@ engines_in_turns(void **state)
     close_cards(1);
 }
 
+/* Twelve queues are all that this card's engines have: compute units do the work
+ * of the next. */
+static void
+no_queue_left(void **state)
+{
+    struct hcq_queue *queues[16];
+    unsigned i;
+
+    (void)state;
+    open_cards("gfx1100", 1);
+    for (i = 0; i < ARRAY_LEN(queues); i++) {
+        queues[i] = copy_queue(i % 4);
+        assert_int_equal(queues[i]->words == HCQ_WORDS_SDMA, i < 12);
+        expect_copies(queues[i]);
+    }
+    assert_int_equal(engines_used(), 3);
+    for (i = 0; i < ARRAY_LEN(queues); i++)
+        hcq_queue_destroy(queues[i]);
+    assert_int_equal(engines_used(), 0);
+    close_cards(1);
+}
+
 /* A graph sends to each other card by the copy queue on its link's engine. */
 static void
 graph_by_links(void **state)
@@ -509,6 +531,7 @@ main(void)
         cmocka_unit_test(specs),
         cmocka_unit_test(queue_on_engine),
         cmocka_unit_test(engines_in_turns),
+        cmocka_unit_test(no_queue_left),
         cmocka_unit_test(graph_by_links),
         cmocka_unit_test(shorter_descriptor),
     };

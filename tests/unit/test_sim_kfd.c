@@ -1073,6 +1073,71 @@ test_refused_queues(void **state)
     stop(&r);
 }
 
+/* Queues of copy engines: how many there are, on which, and what else is said.
+ * src: docs/hardware/amd-kernel.md, "Queues", "Peers" */
+static void
+test_engines(void **state)
+{
+    static const struct {
+        const char *spec;
+        uint32_t ordinary, xgmi; /* queues of each kind */
+    } rows[] = {
+        {"gfx1100", 12, 0}, {"gfx906", 16, 0},   {"gfx908", 16, 48},
+        {"gfx90a", 16, 24}, {"mi300x", 16, 112}, {"mi300x,cpx", 16, 0},
+    };
+    struct kfd_create_queue args;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        struct queue q = {0};
+        struct rig r;
+        uint32_t n;
+
+        start(&r, rows[i].spec);
+        args = queue_args(&r, &q, KFD_QUEUE_SDMA_XGMI, false);
+        for (n = 0; n < rows[i].xgmi; n++)
+            CALL(&r, KFD_CREATE_QUEUE, &args);
+        refused(&r, KFD_CREATE_QUEUE, &args, "is left");
+        assert_int_equal(bell_error_last()->sys_errno, ENOMEM);
+        args.type = KFD_QUEUE_SDMA_ENGINE;
+        args.sdma_engine = (rows[i].ordinary + rows[i].xgmi) / 8;
+        if (rows[i].ordinary == 12)
+            args.sdma_engine = 2;
+        refused(&r, KFD_CREATE_QUEUE, &args, "copy engine");
+        assert_int_equal(bell_error_last()->sys_errno, EINVAL);
+        args.sdma_engine = 1;
+        for (n = 0; n < rows[i].ordinary / 2; n++)
+            CALL(&r, KFD_CREATE_QUEUE, &args);
+        refused(&r, KFD_CREATE_QUEUE, &args, "is left");
+        args.type = KFD_QUEUE_SDMA;
+        for (n = 0; n < rows[i].ordinary / 2; n++)
+            CALL(&r, KFD_CREATE_QUEUE, &args);
+        refused(&r, KFD_CREATE_QUEUE, &args, "is left");
+        CALL(&r, KFD_DESTROY_QUEUE,
+             &(struct kfd_queue_ref){.queue_id = args.queue_id});
+        CALL(&r, KFD_CREATE_QUEUE, &args);
+        stop(&r);
+    }
+    for (i = 16; i <= 17; i++) { /* by engine from KFD 1.17 on */
+        struct queue q = {0};
+        struct rig r;
+        char spec[32];
+
+        snprintf(spec, sizeof(spec), "mi300x,kfd=1.%zu", i);
+        start(&r, spec);
+        args = queue_args(&r, &q, KFD_QUEUE_SDMA_ENGINE, false);
+        args.sdma_engine = 15;
+        if (i < 17) {
+            refused(&r, KFD_CREATE_QUEUE_OLD, &args, "queue type 4");
+            assert_int_equal(bell_error_last()->sys_errno, 524);
+        } else {
+            CALL(&r, KFD_CREATE_QUEUE, &args);
+        }
+        stop(&r);
+    }
+}
+
 /* What newer kernels refuse beyond that. */
 static void
 test_newer(void **state)
@@ -1304,6 +1369,7 @@ main(void)
         cmocka_unit_test(test_exceptions),
         cmocka_unit_test(test_runtime),
         cmocka_unit_test(test_refused_queues),
+        cmocka_unit_test(test_engines),
         cmocka_unit_test(test_newer),
         cmocka_unit_test(test_refused_memory),
         cmocka_unit_test(test_order),

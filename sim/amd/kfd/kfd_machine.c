@@ -166,11 +166,9 @@ unknown_amd_spec(const char *spec)
     chip_list("AMD", chips, sizeof(chips));
     return bell_fail(
         BELL_E_NO_DEVICE,
-        "no simulated AMD machine '%.60s'; known: CHIP[*1..%u]"
-        "[,kfd=1.N][,flip=N][,reset=N][,waits=block][,cpx][,vf][,bar=MIB]"
-        "[,link=xgmi|pcie|none][,hive=N][,p2p=off][,acs=redirect]"
-        "[,hide=N][,deny=N][,first=gfx90c][,kernel=5.15]"
-        "[,dump=DIR][,saves=exact], chips %s",
+        "no simulated AMD machine '%.60s'; known: CHIP[*1..%u][,OPTION]..., "
+        "options kfd= flip= reset= waits= cpx vf bar= link= hive= p2p= acs= "
+        "hide= deny= first= kernel= dump= saves=, chips %s",
         spec, MAX_GPUS, chips);
 }
 
