@@ -143,6 +143,7 @@ struct hcq_queue {
     uint32_t *packets;     /* owned: where fresh streams lie */
     struct hcq_ring *ring; /* a card's (hcq_ring.h); else NULL */
     struct hcq_link bound; /* streams that may be submitted; dev->lock */
+    bool compares_halves;  /* waits look at each half of a value by itself */
     uint64_t sync_va_end;  /* of waits, signals, timestamps and polls */
     uint64_t copy_va_end;  /* of copies, fills and writes */
     uint8_t words;         /* enum hcq_words: of hcq_cs_words */

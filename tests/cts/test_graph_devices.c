@@ -537,6 +537,74 @@ try_gather(const struct box *box)
         hcq_buffer_destroy(all[d]);
 }
 
+/* ---- transfers ---- */
+
+/* What a kernel makes goes from device to device, each adds one, and nobody
+ * waits in between: the first is held up until all is submitted. */
+static void
+try_transfers(const struct box *box, uint64_t bytes)
+{
+    struct hcq_transfer *transfers[MAX_DEVS];
+    struct hcq_buffer *bufs[MAX_DEVS + 1];
+    const uint32_t grid[3] = {1, 1, 1};
+    uint64_t there[MAX_DEVS], here[MAX_DEVS], args[3] = {0, 0, SUMMED}, i;
+    int32_t *ints = malloc(bytes);
+    struct hcq_signal *gate;
+    struct hcq_cs *cs;
+    uint32_t d;
+
+    assert_non_null(ints);
+    for (d = 0; d <= box->n; d++)
+        expect_ok(hcq_buffer_create(box->devs[d % box->n], bytes, 0, &bufs[d]));
+    for (i = 0; i < bytes / 4; i++)
+        ints[i] = (int32_t)(i * 3);
+    expect_ok(hcq_buffer_write(bufs[0], 0, ints, bytes));
+    expect_ok(hcq_signal_create(box->devs[0], 0, &gate));
+    for (d = 0; d < box->n; d++) {
+        uint32_t to = next_of(box, d);
+        expect_ok(hcq_queue_begin(box->queues[2 * d], &cs));
+        if (d == 0)
+            hcq_cs_wait(cs, gate, 1);
+        args[0] = args[1] = bufs[d]->va;
+        hcq_cs_exec(cs, box->add_one[d], args, 3, grid, NULL);
+        expect_ok(hcq_cs_submit(cs, NULL));
+        expect_ok(hcq_transfer_create(box->queues[2 * to], bufs[d + 1],
+                                      box->queues[2 * d], bufs[d], bytes,
+                                      &there[d], &here[d], &transfers[d]));
+        /* the source may be written to behind it */
+        expect_ok(hcq_queue_begin(box->queues[2 * d], &cs));
+        hcq_cs_fill(cs, bufs[d]->va, 7, bytes);
+        expect_ok(hcq_cs_submit(cs, NULL));
+    }
+    assert_true(hcq_signal_value(hcq_queue_timeline(box->queues[0])) < here[0]);
+    hcq_signal_set(gate, 1);
+    for (d = 0; d < box->n; d++) {
+        uint32_t to = next_of(box, d);
+        if (d % 2)
+            expect_ok(hcq_signal_wait(hcq_queue_timeline(box->queues[2 * d]),
+                                      here[d], LONG_NS));
+        if (d % 2)
+            hcq_transfer_release(transfers[d], box->queues[2 * d]);
+        expect_ok(hcq_signal_wait(hcq_queue_timeline(box->queues[2 * to]),
+                                  there[d], LONG_NS));
+        hcq_transfer_release(transfers[d], box->queues[2 * to]);
+        if (d % 2 == 0)
+            expect_ok(hcq_signal_wait(hcq_queue_timeline(box->queues[2 * d]),
+                                      here[d], LONG_NS));
+        if (d % 2 == 0)
+            hcq_transfer_release(transfers[d], box->queues[2 * d]);
+    }
+    expect_ok(hcq_buffer_read(bufs[box->n], 0, ints, bytes));
+    for (i = 0; i < bytes / 4; i++)
+        assert_int_equal(ints[i], i * 3 + (i < SUMMED ? box->n : 0));
+    for (d = 0; d < box->n; d++)
+        expect_ok(hcq_queue_wait(box->queues[2 * d], LONG_NS));
+    for (d = 0; d <= box->n; d++)
+        hcq_buffer_destroy(bufs[d]);
+    hcq_signal_destroy(gate);
+    free(ints);
+}
+
 /* ---- steps of the host's ---- */
 
 /* What one device hands to the host, which changes it and hands it back. */
@@ -665,6 +733,8 @@ try_box(const char *const *names, uint32_t n)
     try_plain(&box, &ring, HCQ_GRAPH_TRUSTED, false);
     try_gather(&box);
     try_exchange(&box);
+    try_transfers(&box, 4096);
+    try_transfers(&box, 300004);
     free_ring(&box, &ring);
     close_box(&box);
 }
@@ -797,6 +867,8 @@ test_mixed(void **state)
     run_mixed(&m, MIXED_BIG, 4);
     hcq_graph_destroy(m.graph);
     try_exchange(&m.box);
+    try_transfers(&m.box, 4096);
+    try_transfers(&m.box, 6 * 1048576 + 4);
     close_box(&m.box);
 }
 
