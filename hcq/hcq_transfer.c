@@ -45,8 +45,8 @@ struct hcq_transfer {
      * each of the device that waits for it. */
     struct hcq_buffer *peer;         /* owned; or NULL */
     struct hcq_signal *ready, *done; /* owned; or NULL */
-    /* Two: the chunks, then the signals, as each side sees them. */
-    struct hcq_shared *shared; /* owned; or NULL */
+    /* Two: the chunks, and the signals, as each side sees them. */
+    struct hcq_shared *chunks, *words; /* owned; or NULL */
     struct hcq_signal filled[SIDES], emptied[SIDES];
 };
 
@@ -56,7 +56,8 @@ free_transfer(struct hcq_transfer *t)
     hcq_buffer_destroy(t->peer);
     hcq_signal_destroy(t->ready);
     hcq_signal_destroy(t->done);
-    hcq_shared_destroy(t->shared);
+    hcq_shared_destroy(t->chunks);
+    hcq_shared_destroy(t->words);
     pthread_mutex_destroy(&t->lock);
     host_free(t);
 }
@@ -116,15 +117,14 @@ static BELL_MUST_CHECK bell_status
 share(struct hcq_transfer *t, uint64_t chunk_bytes)
 {
     struct hcq_device *devs[SIDES] = {t->queues[SRC]->dev, t->queues[DST]->dev};
-    uint64_t signals = N_CHUNKS * chunk_bytes;
     uint32_t i;
 
-    BELL_TRY(hcq_shared_create(devs, SIDES, signals + 2 * HCQ_SIGNAL_BYTES,
-                               &t->shared));
+    BELL_TRY(
+        hcq_shared_create(devs, SIDES, N_CHUNKS * chunk_bytes, &t->chunks));
+    BELL_TRY(hcq_shared_create(devs, SIDES, 2 * HCQ_SIGNAL_BYTES, &t->words));
     for (i = 0; i < SIDES; i++) {
-        hcq_shared_signal(t->shared, i, signals, &t->filled[i]);
-        hcq_shared_signal(t->shared, i, signals + HCQ_SIGNAL_BYTES,
-                          &t->emptied[i]);
+        hcq_shared_signal(t->words, i, 0, &t->filled[i]);
+        hcq_shared_signal(t->words, i, HCQ_SIGNAL_BYTES, &t->emptied[i]);
     }
     return BELL_OK;
 }
@@ -139,7 +139,7 @@ queue_half(struct hcq_transfer *t, enum side side, const struct hcq_buffer *buf,
     BELL_TRY(hcq_queue_begin(t->queues[side], &cs));
     for (at = 0; at < size_bytes; at += n, i++) {
         n = size_bytes - at < chunk_bytes ? size_bytes - at : chunk_bytes;
-        stage = t->shared->bufs[side]->va + i % N_CHUNKS * chunk_bytes;
+        stage = t->chunks->bufs[side]->va + i % N_CHUNKS * chunk_bytes;
         if (side == SRC) {
             if (i >= N_CHUNKS)
                 hcq_cs_wait(cs, &t->emptied[SRC], i - N_CHUNKS + 1);
@@ -280,9 +280,9 @@ let_other_go(struct hcq_transfer *t, enum side side)
         end_copy(t);
     if (side == DST && t->done)
         hcq_signal_set(t->done, 1);
-    if (side == DST && t->shared)
+    if (side == DST && t->words)
         hcq_signal_set(&t->emptied[SRC], GO_ON);
-    if (side == SRC && t->shared)
+    if (side == SRC && t->words)
         hcq_signal_set(&t->filled[DST], GO_ON);
 }
 
@@ -297,9 +297,10 @@ give_back(struct hcq_transfer *t, enum side side)
     t->peer = NULL;
     hcq_signal_destroy(*waited);
     *waited = NULL;
-    if (t->shared) {
-        hcq_buffer_destroy(t->shared->bufs[side]);
-        t->shared->bufs[side] = NULL;
+    if (t->words) {
+        hcq_buffer_destroy(t->chunks->bufs[side]);
+        hcq_buffer_destroy(t->words->bufs[side]);
+        t->chunks->bufs[side] = t->words->bufs[side] = NULL;
     }
 }
 
