@@ -442,6 +442,16 @@ BELL_MUST_CHECK bell_status hcq_transfer_create(
     uint64_t size_bytes, uint64_t *out_dst_value, uint64_t *out_src_value,
     struct hcq_transfer **out_transfer);
 
+/* Waits until the queue's timeline is `value`, as long as its device moves or
+ * the other one of a transfer does: of those that wait for each other, one may
+ * stand still for long. `transfers`: those of the queue that are not released.
+ * BELL_E_DEVICE_LOST: the queue's device, or one that was to give it values by
+ * then; these never come, and the queue stands still until its device is
+ * recovered. The loss of one that was to get some keeps nobody. */
+BELL_MUST_CHECK bell_status
+hcq_transfer_wait(struct hcq_queue *queue, uint64_t value,
+                  struct hcq_transfer *const *transfers, size_t n);
+
 /* For each of the two queues, once, by the thread that uses it: its timeline has
  * come to its value, or its device does not work any more. Before the device is
  * closed and, for the source's queue, before the source is destroyed. The

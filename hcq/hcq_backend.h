@@ -570,6 +570,14 @@ struct hcq_stillness {
 bool hcq_wait_is_over(struct hcq_device *dev, uint64_t salt,
                       uint64_t timeout_ns, uint64_t waited_ns,
                       struct hcq_stillness *still, uint64_t *out_left_ns);
+/* A look at several devices: how far they are together. Zeros at first. */
+struct hcq_look {
+    uint64_t progress, limit_ns;
+};
+void hcq_look_add(struct hcq_look *look, struct hcq_device *dev);
+/* Whether they have all stood still for longer than their limit. */
+bool hcq_look_is_still(const struct hcq_look *look,
+                       struct hcq_stillness *still);
 /* Whether the devices of several queues have all stood still for that long. */
 bool hcq_all_stand_still(struct hcq_queue *const *queues, uint32_t n_queues,
                          struct hcq_stillness *still);

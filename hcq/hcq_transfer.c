@@ -28,6 +28,9 @@
 #define END_NS 2000000000ull
 #define NAP_NS 100000u
 
+/* So often a wait looks at the other devices. guess */
+#define LOOK_EVERY_NS 20000000ull
+
 /* More than any count of chunks. */
 #define GO_ON UINT32_MAX
 
@@ -40,6 +43,8 @@ enum side {
 struct hcq_transfer {
     pthread_mutex_t lock;
     struct hcq_queue *queues[SIDES];
+    uint64_t epochs[SIDES]; /* of the devices, when it was queued */
+    uint64_t dst_value;     /* of the destination's timeline, when it is over */
     bool is_released[SIDES];
     /* One copy: the source's memory as the destination sees it, and signals,
      * each of the device that waits for it. */
@@ -229,6 +234,8 @@ hcq_transfer_create(struct hcq_queue *dst_queue, const struct hcq_buffer *dst,
     pthread_mutex_init(&t->lock, NULL);
     t->queues[SRC] = src_queue;
     t->queues[DST] = dst_queue;
+    t->epochs[SRC] = atomic_load(&src->dev->epoch);
+    t->epochs[DST] = atomic_load(&dst->dev->epoch);
     bell_error_hold(&hold);
     status = reach(t, src);
     if (status == BELL_E_UNSUPPORTED) {
@@ -249,7 +256,7 @@ hcq_transfer_create(struct hcq_queue *dst_queue, const struct hcq_buffer *dst,
         bell_error_release(&hold);
         return status;
     }
-    *out_dst_value = values[DST];
+    *out_dst_value = t->dst_value = values[DST];
     *out_src_value = values[SRC];
     *out_transfer = t;
     return BELL_OK;
@@ -267,6 +274,78 @@ end_copy(struct hcq_transfer *t)
            !hcq_device_is_lost(t->queues[DST]->dev) &&
            time_now_ns() - start_ns < END_NS)
         hcq_nap(NAP_NS);
+}
+
+/* The other side's device does not do its part any more; the lock is held. */
+static BELL_MUST_CHECK bell_status
+meet_loss(struct hcq_transfer *t, enum side side, uint64_t value)
+{
+    struct hcq_device *dev = t->queues[SRC + DST - side]->dev;
+
+    if (side == SRC) { /* which has given all it has */
+        if (t->done)
+            hcq_signal_set(t->done, 1);
+        if (t->words)
+            hcq_signal_set(&t->emptied[SRC], GO_ON);
+        return BELL_OK;
+    }
+    if (t->dst_value > value)
+        return BELL_OK;
+    return bell_fail(BELL_E_DEVICE_LOST,
+                     "%s waits for values of %s, which was lost: they do not "
+                     "come",
+                     t->queues[DST]->name, dev->info.name);
+}
+
+static BELL_MUST_CHECK bell_status
+look_at_other(struct hcq_transfer *t, const struct hcq_queue *queue,
+              uint64_t value, struct hcq_look *look)
+{
+    enum side side = queue == t->queues[SRC] ? SRC : DST;
+    enum side other = SRC + DST - side;
+    bell_status status = BELL_OK;
+    struct bell_error_hold hold;
+
+    pthread_mutex_lock(&t->lock);
+    if (!t->is_released[other]) {
+        struct hcq_device *dev = t->queues[other]->dev;
+        bell_error_hold(&hold);
+        if (hcq_device_status(dev) != BELL_OK ||
+            atomic_load(&dev->epoch) != t->epochs[other])
+            status = meet_loss(t, side, value);
+        if (status == BELL_OK)
+            bell_error_release(&hold);
+        hcq_look_add(look, dev);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+bell_status
+hcq_transfer_wait(struct hcq_queue *queue, uint64_t value,
+                  struct hcq_transfer *const *transfers, size_t n)
+{
+    struct hcq_stillness still = {0};
+    struct bell_error_hold hold;
+    struct hcq_look look;
+    bell_status status;
+    size_t i;
+
+    for (;;) {
+        bell_error_hold(&hold);
+        status = hcq_signal_wait(queue->timeline, value, LOOK_EVERY_NS);
+        if (status != BELL_E_TIMEOUT)
+            return status;
+        bell_error_release(&hold);
+        look = (struct hcq_look){0};
+        hcq_look_add(&look, queue->dev);
+        for (i = 0; i < n; i++)
+            BELL_TRY(look_at_other(transfers[i], queue, value, &look));
+        if (hcq_look_is_still(&look, &still))
+            return hcq_timeout_report(
+                queue->dev, "neither it nor the devices that it gets values "
+                            "from or gives values to move");
+    }
 }
 
 /* Lets the other side go on, if this one did not come to its end: what it would

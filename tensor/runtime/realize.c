@@ -241,6 +241,8 @@ bell_status
 rt_wait(struct tensor_runtime *rt, uint64_t value)
 {
     assert(value <= rt->last_value);
+    if (rt->n_sent)
+        return hcq_transfer_wait(rt->queue, value, rt->sent, rt->n_sent);
     return hcq_signal_wait(hcq_queue_timeline(rt->queue), value,
                            HCQ_WAIT_WHILE_MOVING);
 }
@@ -343,6 +345,7 @@ rt_close(struct tensor_runtime *rt)
     host_free(rt->values.list);
     host_free(rt->dead);
     host_free(rt->sent);
+    host_free(rt->sent_until);
     host_free(rt->kernel_list);
     host_free(rt->plans);
     host_free(rt->copies);

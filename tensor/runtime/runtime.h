@@ -174,12 +174,6 @@ struct rt_dead {
     uint64_t value; /* of the queue's timeline when it is idle */
 };
 
-/* A copy from or to another context's device that is under way. */
-struct rt_sent {
-    struct hcq_transfer *transfer; /* this side's */
-    uint64_t value;                /* of the queue's timeline when it is over */
-};
-
 /* What a node of the context's graph became when it was last numbered. */
 struct rt_copy {
     const struct uop *to; /* in rt->graphs */
@@ -217,8 +211,11 @@ struct tensor_runtime {
     uint64_t n_numbered; /* runs of rt_number so far */
     struct rt_dead *dead;
     size_t n_dead, cap_dead;
-    struct rt_sent *sent; /* by value */
-    size_t n_sent, cap_sent;
+    /* Copies from and to devices of other contexts that are under way, and of
+     * the queue's timeline when they are over. */
+    struct hcq_transfer **sent;
+    uint64_t *sent_until;
+    size_t n_sent, cap_sent, cap_until;
     uint64_t last_value; /* of the queue's timeline, for all work so far */
     struct bell_stats stats;
     struct cache cache; /* kernels on disk */

@@ -18,10 +18,12 @@ rt_reap_sent(struct tensor_runtime *rt)
         return;
     done = hcq_signal_value(hcq_queue_timeline(rt->queue));
     for (i = 0; i < rt->n_sent; i++) {
-        if (rt->sent[i].value <= done)
-            hcq_transfer_release(rt->sent[i].transfer, rt->queue);
-        else
-            rt->sent[kept++] = rt->sent[i];
+        if (rt->sent_until[i] <= done) {
+            hcq_transfer_release(rt->sent[i], rt->queue);
+            continue;
+        }
+        rt->sent[kept] = rt->sent[i];
+        rt->sent_until[kept++] = rt->sent_until[i];
     }
     rt->n_sent = kept;
 }
@@ -32,7 +34,7 @@ rt_end_sent(struct tensor_runtime *rt)
     size_t i;
 
     for (i = 0; i < rt->n_sent; i++)
-        hcq_transfer_release(rt->sent[i].transfer, rt->queue);
+        hcq_transfer_release(rt->sent[i], rt->queue);
     rt->n_sent = 0;
 }
 
@@ -41,7 +43,19 @@ has_room(struct tensor_runtime *rt)
 {
     rt_reap_sent(rt);
     return host_grow((void **)&rt->sent, &rt->cap_sent, rt->n_sent + 1,
-                     sizeof(*rt->sent)) == 0;
+                     sizeof(rt->sent[0])) == 0 &&
+           host_grow((void **)&rt->sent_until, &rt->cap_until, rt->n_sent + 1,
+                     sizeof(rt->sent_until[0])) == 0;
+}
+
+static void
+note_sent(struct tensor_runtime *rt, struct hcq_transfer *transfer,
+          uint64_t value)
+{
+    assert(rt->n_sent < rt->cap_sent && value > rt->last_value);
+    rt->last_value = value;
+    rt->sent[rt->n_sent] = transfer;
+    rt->sent_until[rt->n_sent++] = value;
 }
 
 /* Whether the host has to see what is queued: it is compiled only, recorded, or
@@ -72,10 +86,8 @@ tensor_buffer_send(struct tensor_buffer *dst, struct tensor_buffer *src)
     BELL_TRY(hcq_transfer_create(to->queue, dst->device_mem, from->queue,
                                  src->device_mem, src->size_bytes, &there,
                                  &here, &transfer));
-    to->last_value = there;
-    from->last_value = here;
-    to->sent[to->n_sent++] = (struct rt_sent){transfer, there};
-    from->sent[from->n_sent++] = (struct rt_sent){transfer, here};
+    note_sent(to, transfer, there);
+    note_sent(from, transfer, here);
     dst->has_range = src->has_range;
     dst->low = src->low;
     dst->high = src->high;

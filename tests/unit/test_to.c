@@ -202,6 +202,38 @@ test_close(void **state)
     }
 }
 
+/* The one that is to give values is lost, and the one that is to get them. */
+static void
+test_lost(void **state)
+{
+    struct hcq_fault fault = {.kind = HCQ_FAULT_STREAM, .text = "lost by hand"};
+    struct bell_tensor *x, *y;
+    struct hcq_signal *gate;
+    float values[N];
+    int lost;
+
+    for (lost = 0; lost < 2; lost++) {
+        if (!goes_alone())
+            skip();
+        x = numbers(ctxs[0], 3);
+        expect_ok(bell_realize1(x));
+        gate = hold(ctxs[lost]);
+        y = bell_to(x, ctxs[1]);
+        expect_ok(bell_realize1(y));
+        hcq_device_set_lost(gate->dev, &fault);
+        if (lost == 0)
+            expect_fails(bell_read(y, values, sizeof(values)),
+                         BELL_E_DEVICE_LOST, "waits for values of");
+        else
+            expect_numbers(x, 3, 1);
+        hcq_signal_set(gate, 1);
+        hcq_signal_destroy(gate);
+        bell_context_destroy(ctxs[0]);
+        bell_context_destroy(ctxs[1]);
+        assert_int_equal(open_both(state), 0);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -210,6 +242,7 @@ main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_many, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_big, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_close, open_both, close_both),
+        cmocka_unit_test_setup_teardown(test_lost, open_both, close_both),
     };
 
     if (argc != 3) {
