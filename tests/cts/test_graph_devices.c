@@ -35,6 +35,8 @@ static const struct cts_provider *const providers[] = {
     &cts_qcom_provider,
 };
 
+static bool is_set_up[ARRAY_LEN(providers)];
+
 struct box {
     uint32_t n;
     struct hcq_device *devs[MAX_DEVS];
@@ -61,8 +63,9 @@ load_add_one(struct box *box, uint32_t d)
         const struct cts_provider *p = providers[i];
         if (strcmp(p->backend, info.backend) != 0)
             continue;
-        if (p->setup && !p->setup(&info, why, sizeof(why)))
+        if (p->setup && !is_set_up[i] && !p->setup(&info, why, sizeof(why)))
             fail_msg("%s: %s", info.name, why);
+        is_set_up[i] = true;
         assert_true(p->find(CTS_ADD_ONE, 0, &desc));
         expect_ok(hcq_program_create(box->devs[d], &desc, &box->add_one[d]));
         return;
@@ -749,15 +752,50 @@ test_cpu(void **state)
 }
 
 #if HAVE_NV_SIM
+/* Not where a sanitizer has the addresses of the UVM model, nor in a model
+ * without peers. */
+static bool
+are_peers(const char *const *names)
+{
+    struct hcq_device *devs[2] = {NULL, NULL};
+    struct hcq_buffer *buf = NULL, *peer = NULL;
+    bool are = hcq_device_open(names[0], &devs[0]) == BELL_OK &&
+               hcq_device_open(names[1], &devs[1]) == BELL_OK &&
+               hcq_buffer_create(devs[0], 4096, 0, &buf) == BELL_OK &&
+               hcq_buffer_create_peer(devs[1], buf, &peer) == BELL_OK;
+
+    hcq_buffer_destroy(peer);
+    hcq_buffer_destroy(buf);
+    hcq_device_close(devs[1]);
+    hcq_device_close(devs[0]);
+    return are;
+}
+
 static void
-test_nv(void **state)
+try_nv(void)
 {
     static const char *const names[] = {"NV:0@sim:sm_90*4", "NV:1@sim:sm_90*4",
                                         "NV:2@sim:sm_90*4", "NV:3@sim:sm_90*4"};
 
+    if (are_peers(names))
+        try_box(names, 4);
+    else
+        skip();
+}
+
+static void
+test_nv(void **state)
+{
+    (void)state;
+    try_nv();
+}
+
+static void
+test_nv_uvm(void **state)
+{
     (void)state;
     setenv("BELL_NV_VM", "uvm", 1);
-    try_box(names, 4);
+    try_nv();
     unsetenv("BELL_NV_VM");
 }
 #endif
@@ -1011,6 +1049,7 @@ main(int argc, char **argv)
         cmocka_unit_test(test_cpu),
 #if HAVE_NV_SIM
         cmocka_unit_test(test_nv),
+        cmocka_unit_test(test_nv_uvm),
 #endif
 #if HAVE_AMD_SIM
         cmocka_unit_test(test_amd),
