@@ -435,6 +435,45 @@ struct hcq_signal *hcq_queue_timeline(struct hcq_queue *queue);
 BELL_MUST_CHECK bell_status hcq_queue_wait(struct hcq_queue *queue,
                                            uint64_t timeout_ns);
 
+/* ---- copies between devices ------------------------------------------- */
+
+struct hcq_transfer;
+
+/* Queues a copy of the first size_bytes of a buffer to a buffer of another
+ * device, also of another backend, and waits for nothing. It runs behind all
+ * that was submitted to src_queue, a queue of the source's device, and before
+ * all that is submitted to dst_queue later. Where the destination's device
+ * reaches the source's memory it is one copy, else it goes through host memory.
+ *
+ * When src_queue's timeline is *out_src_value, the source may be written to or
+ * destroyed; what is submitted to src_queue from now on may write to it anyway.
+ * When dst_queue's is *out_dst_value, the destination has the bytes.
+ *
+ * Both queues are the calling thread's during the call. BELL_E_UNSUPPORTED: a
+ * device sees no host memory, or is recorded. */
+BELL_MUST_CHECK bell_status hcq_transfer_create(
+    struct hcq_queue *dst_queue, const struct hcq_buffer *dst,
+    struct hcq_queue *src_queue, const struct hcq_buffer *src,
+    uint64_t size_bytes, uint64_t *out_dst_value, uint64_t *out_src_value,
+    struct hcq_transfer **out_transfer);
+
+/* Waits until the queue's timeline is `value`, as long as its device moves or
+ * the other one of a transfer does: of those that wait for each other, one may
+ * stand still for long. `transfers`: those of the queue that are not released.
+ * BELL_E_DEVICE_LOST: the queue's device, or one that was to give it values by
+ * then; these never come, and the queue stands still until its device is
+ * recovered. The loss of one that was to get some keeps nobody. */
+BELL_MUST_CHECK bell_status
+hcq_transfer_wait(struct hcq_queue *queue, uint64_t value,
+                  struct hcq_transfer *const *transfers, size_t n);
+
+/* For each of the two queues, once, by the thread that uses it: its timeline has
+ * come to its value, or its device does not work any more. Before the device is
+ * closed and, for the source's queue, before the source is destroyed. The
+ * transfer is freed with the second call. NULL is allowed. */
+void hcq_transfer_release(struct hcq_transfer *transfer,
+                          struct hcq_queue *queue);
+
 /* ---- command streams -------------------------------------------------- */
 
 /* Starts a fresh stream: *out_cs takes commands until it is submitted or

@@ -143,6 +143,7 @@ struct hcq_queue {
     uint32_t *packets;     /* owned: where fresh streams lie */
     struct hcq_ring *ring; /* a card's (hcq_ring.h); else NULL */
     struct hcq_link bound; /* streams that may be submitted; dev->lock */
+    bool compares_halves;  /* waits look at each half of a value by itself */
     uint64_t sync_va_end;  /* of waits, signals, timestamps and polls */
     uint64_t copy_va_end;  /* of copies, fills and writes */
     uint8_t words;         /* enum hcq_words: of hcq_cs_words */
@@ -568,6 +569,14 @@ struct hcq_stillness {
 bool hcq_wait_is_over(struct hcq_device *dev, uint64_t salt,
                       uint64_t timeout_ns, uint64_t waited_ns,
                       struct hcq_stillness *still, uint64_t *out_left_ns);
+/* A look at several devices: how far they are together. Zeros at first. */
+struct hcq_look {
+    uint64_t progress, limit_ns;
+};
+void hcq_look_add(struct hcq_look *look, struct hcq_device *dev);
+/* Whether they have all stood still for longer than their limit. */
+bool hcq_look_is_still(const struct hcq_look *look,
+                       struct hcq_stillness *still);
 /* Whether the devices of several queues have all stood still for that long. */
 bool hcq_all_stand_still(struct hcq_queue *const *queues, uint32_t n_queues,
                          struct hcq_stillness *still);

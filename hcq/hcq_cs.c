@@ -264,13 +264,26 @@ find_signal(struct hcq_cs *cs, const char *what, const struct hcq_signal *sig,
     return reaches(cs, what, *out_va, n_bytes, cs->queue->sync_va_end);
 }
 
+/* A device that compares halves: a lower half begins anew where the upper one
+ * grows, so of a signal that is beyond that already the upper half is enough. */
+static uint64_t
+look_at_signal(const struct hcq_signal *sig, uint64_t value)
+{
+    uint64_t seen = __atomic_load_n(&sig->host[0], __ATOMIC_RELAXED);
+
+    return seen >> 32 > value >> 32 ? ((value >> 32) + 1) << 32 : value;
+}
+
 void
 hcq_cs_wait(struct hcq_cs *cs, const struct hcq_signal *sig, uint64_t value)
 {
     uint64_t va;
 
-    if (find_signal(cs, "wait", sig, 8, &va))
-        emit(cs, HCQ_OP_WAIT, 2, va, value, 0);
+    if (!find_signal(cs, "wait", sig, 8, &va))
+        return;
+    if (cs->queue->compares_halves && !cs->stream) /* which runs now */
+        value = look_at_signal(sig, value);
+    emit(cs, HCQ_OP_WAIT, 2, va, value, 0);
 }
 
 void

@@ -45,8 +45,8 @@
  *
  * Threads: a graph and its queues are used by one host thread at a time.
  *
- * Launch path: hcq_graph_set and hcq_graph_submit allocate nothing and
- * take no lock. A submission costs what changed, and one of each queue.
+ * Launch path: hcq_graph_set, hcq_graph_set_buffer and hcq_graph_submit
+ * allocate nothing and take no lock. A submission costs what changed, and one of each queue.
  */
 #ifndef BELL_HCQ_HCQ_GRAPH_H
 #define BELL_HCQ_HCQ_GRAPH_H

@@ -94,6 +94,7 @@ hcq_shared_signal(const struct hcq_shared *shared, uint32_t dev,
 
     static_assert(sizeof(struct hcq_slot) == HCQ_SIGNAL_BYTES,
                   "a slot is a signal");
+    assert(shared->size_bytes <= HCQ_SHARED_SIGNALS_BYTES);
     assert(dev < shared->n_devs && offset_bytes % HCQ_SIGNAL_BYTES == 0 &&
            offset_bytes < shared->size_bytes);
     slot->is_polled = 1;

@@ -2,7 +2,9 @@
  * process, pinned for each device. What devices of different kinds have in
  * common: signals between them, and memory that copies go through.
  *
- * Signals there are aliases: each device has one, of its own address, for the
+ * Signals are in memory of their own, at most HCQ_SHARED_SIGNALS_BYTES of it: an
+ * engine that looks at signals may address less than one that copies. They are
+ * aliases: each device has one, of its own address, for the
  * same word. Nobody wakes who sleeps on such a word, so software queues look at
  * it again and again.
  */
@@ -10,6 +12,8 @@
 #define BELL_HCQ_HCQ_SHARED_H
 
 #include "hcq/hcq_backend.h"
+
+#define HCQ_SHARED_SIGNALS_BYTES 65536u
 
 /* Owned by its creator, destroyed before its devices are closed. */
 struct hcq_shared {

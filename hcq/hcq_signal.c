@@ -215,19 +215,34 @@ hcq_wait_is_over(struct hcq_device *dev, uint64_t salt, uint64_t timeout_ns,
     return over;
 }
 
+void
+hcq_look_add(struct hcq_look *look, struct hcq_device *dev)
+{
+    uint64_t ns;
+
+    look->progress = hash_add(look->progress, read_progress(dev, 0, &ns));
+    if (ns > look->limit_ns)
+        look->limit_ns = ns;
+}
+
+bool
+hcq_look_is_still(const struct hcq_look *look, struct hcq_stillness *still)
+{
+    uint64_t left_ns;
+
+    return note_progress(still, look->progress, look->limit_ns, &left_ns);
+}
+
 bool
 hcq_all_stand_still(struct hcq_queue *const *queues, uint32_t n_queues,
                     struct hcq_stillness *still)
 {
-    uint64_t all = 0, limit_ns = 0, ns, left_ns;
+    struct hcq_look look = {0};
     uint32_t i;
 
-    for (i = 0; i < n_queues; i++) {
-        all = hash_add(all, read_progress(queues[i]->dev, 0, &ns));
-        if (ns > limit_ns)
-            limit_ns = ns;
-    }
-    return note_progress(still, all, limit_ns, &left_ns);
+    for (i = 0; i < n_queues; i++)
+        hcq_look_add(&look, queues[i]->dev);
+    return hcq_look_is_still(&look, still);
 }
 
 void

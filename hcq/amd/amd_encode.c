@@ -106,20 +106,6 @@ amd_packet_extent(const struct amd_engine *engine,
     return extent;
 }
 
-/* The card compares halves, and a lower half begins anew where the upper one
- * grows: of a signal that is beyond that already the upper half is enough.
- * Signals have one address for CPU and card. */
-static void
-look_at_signal(struct hcq_packet *packet)
-{
-    const uint64_t *at = (const uint64_t *)(uintptr_t)packet->word[0];
-    uint64_t seen = __atomic_load_n(at, __ATOMIC_RELAXED);
-
-    assert(packet->head.op == HCQ_OP_WAIT);
-    if (__builtin_expect(seen >> 32 > packet->word[1] >> 32, 0))
-        HCQ_PUT(packet->word[1], ((packet->word[1] >> 32) + 1) << 32);
-}
-
 /* The ring of a copy queue is refilled packet by packet. */
 static void
 check_words(struct hcq_cs *cs, const struct hcq_packet *packet)
@@ -144,8 +130,6 @@ amd_packet_measure(struct hcq_cs *cs, struct hcq_packet *packet)
     const struct amd_engine *engine = &amd_queue_of(cs->queue)->engine;
     struct hcq_extent extent;
 
-    if (packet->head.op == HCQ_OP_WAIT && !cs->stream) /* which runs now */
-        look_at_signal(packet);
     if (packet->head.op == HCQ_OP_WORDS && engine->kind == AMD_RING_SDMA)
         check_words(cs, packet);
     extent = amd_packet_extent(engine, packet,

@@ -327,6 +327,7 @@ amd_queue_make(struct amd_queue *queue, struct amd_device *dev,
     amd_engine_init(&queue->engine, dev, kind);
     queue->engine.scratch = &queue->scratch;
     queue->base.sync_va_end = queue->base.copy_va_end = AMD_VA_END;
+    queue->base.compares_halves = true;
     queue->base.ring = &queue->ring;
     queue->base.words = kind == AMD_RING_SDMA ? HCQ_WORDS_SDMA : HCQ_WORDS_PM4;
     BELL_TRY(hcq_ring_init(&queue->ring, ring_bytes, AMD_UNIT_BYTES,

@@ -13,6 +13,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "hcq/nv/nv_control.h"
+#include "hcq/nv/nv_gen.h"
 #include "ioctl/nv_uapi.h"
 #include "mem/mem_pool.h"
 
@@ -296,6 +297,19 @@ may_keep_address(struct nv_device *dev, uint64_t va, uint64_t size_bytes)
            control->backings[i]->va >= va + size_bytes;
 }
 
+/* Pinned pages that are so few may hold signals. */
+#define PINNED_SIGNALS_BYTES 65536u
+
+/* Whether the engine that looks at signals addresses pages which may hold
+ * some. That is not so before Hopper where they keep an address of the
+ * process. */
+static bool
+may_hold_signals(const struct nv_device *dev, uint64_t va, uint64_t size_bytes)
+{
+    return size_bytes > PINNED_SIGNALS_BYTES ||
+           va + size_bytes <= 1ull << dev->chip.host->va_bits;
+}
+
 /* A backing of no pool, with an address of its own. */
 bell_status
 nv_backing_add(struct nv_device *dev, const struct nv_backing *model,
@@ -306,7 +320,8 @@ nv_backing_add(struct nv_device *dev, const struct nv_backing *model,
     bell_status status;
 
     BELL_TRY(create_backing(dev, model, pages, &backing));
-    if (pages && may_keep_address(dev, same_va, backing->size_bytes))
+    if (pages && may_keep_address(dev, same_va, backing->size_bytes) &&
+        may_hold_signals(dev, same_va, backing->size_bytes))
         status = place_backing(backing, same_va);
     else
         status = place_own(backing);

@@ -294,8 +294,11 @@ BELL_API struct bell_tensor *bell_from_blob(struct bell_context *ctx,
                                             void (*release)(void *user),
                                             void *user);
 /* A tensor of `ctx`, perhaps another device's, with t's values as they are now,
- * without history: they are computed and copied through the host, which waits
- * for them. If `ctx` is t's own: t's node, as it is, in a new handle. */
+ * without history. They are computed and copied behind what is queued: directly
+ * where `ctx`'s device reaches the memory of t's, else through host memory. The
+ * host waits only where a device sees no host memory, runs nothing, or is
+ * recorded or watched. If `ctx` is t's own: t's node, as it is, in a new
+ * handle. */
 BELL_API struct bell_tensor *bell_to(struct bell_tensor *t,
                                      struct bell_context *ctx);
 

@@ -154,22 +154,38 @@ bell_from_blob(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
     return t;
 }
 
-static struct bell_tensor *
-copy_to(struct bell_tensor *t, struct bell_context *ctx)
+/* A tensor of `ctx` with the values of a buffer of another context's, queued on
+ * both devices. BELL_E_UNSUPPORTED: it takes the host. */
+static bell_status
+send_to(struct bell_tensor *t, struct bell_context *ctx, const char *call,
+        struct bell_tensor **out)
 {
-    static const char call[] = "bell_to";
-    struct bell_tensor *out;
-    void *values;
+    struct tensor_buffer *from, *to;
+    bell_status status;
+    const struct uop *u;
 
-    if (!tensor_context_check(call, ctx))
-        return NULL;
-    if (tensor_usable(call, t) != BELL_OK)
-        return tensor_fail_told(ctx);
-    if (tensor_at(t)->ctx == ctx)
-        return tensor_new(ctx, call, tensor_node(t));
-    if (!tensor_check(call, t, &out))
-        return ctx->error_tensor;
-    values = host_alloc(bell_nbytes(t) + 1);
+    BELL_TRY(tensor_get_buffer(call, t, &from));
+    if (!from->device_mem)
+        return tensor_fail_gone(call);
+    BELL_TRY(tensor_buffer_create(ctx, from->dtype, from->n_elems, &to));
+    status = tensor_buffer_send(to, from);
+    if (status == BELL_OK) {
+        u = tensor_buffer_node(ctx, to,
+                               uop_dims(&ctx->graph, tensor_at(t)->shape->d,
+                                        tensor_at(t)->shape->n));
+        *out = tensor_new(ctx, call, u);
+    }
+    tensor_buffer_release(to);
+    return status;
+}
+
+/* The same by the host, which waits. */
+static struct bell_tensor *
+read_to(struct bell_tensor *t, struct bell_context *ctx, const char *call)
+{
+    struct bell_tensor *out;
+    void *values = host_alloc(bell_nbytes(t) + 1);
+
     if (!values)
         return tensor_fail(ctx, call, BELL_E_NO_MEMORY,
                            "out of memory for %llu bytes",
@@ -182,6 +198,34 @@ copy_to(struct bell_tensor *t, struct bell_context *ctx)
                                 values);
     host_free(values);
     return out;
+}
+
+static struct bell_tensor *
+copy_to(struct bell_tensor *t, struct bell_context *ctx)
+{
+    static const char call[] = "bell_to";
+    struct bell_error_hold hold;
+    struct bell_tensor *out;
+    bell_status status;
+
+    if (!tensor_context_check(call, ctx))
+        return NULL;
+    if (tensor_usable(call, t) != BELL_OK)
+        return tensor_fail_told(ctx);
+    if (tensor_at(t)->ctx == ctx)
+        return tensor_new(ctx, call, tensor_node(t));
+    if (!tensor_check(call, t, &out))
+        return ctx->error_tensor;
+    if (bell_nbytes(t) == 0 || tensor_at(t)->ctx->trace || ctx->trace)
+        return read_to(t, ctx, call);
+    bell_error_hold(&hold);
+    status = send_to(t, ctx, call, &out);
+    if (status == BELL_OK)
+        return out;
+    if (status != BELL_E_UNSUPPORTED)
+        return tensor_fail_last(ctx, call);
+    bell_error_release(&hold);
+    return read_to(t, ctx, call);
 }
 
 /* Its shell is inside the tensor's context; this one is entered, too. */

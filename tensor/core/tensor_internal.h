@@ -243,6 +243,11 @@ BELL_MUST_CHECK bell_status tensor_buffer_write(struct tensor_buffer *buf,
 /* Waits for pending work that writes buf, then copies out. */
 BELL_MUST_CHECK bell_status tensor_buffer_read(struct tensor_buffer *buf,
                                                void *dst, size_t size_bytes);
+/* Queues that dst, of another context and as large, gets the values that src has
+ * when what is queued now is done. What changes src later waits for that.
+ * BELL_E_UNSUPPORTED: only the host can copy them. */
+BELL_MUST_CHECK bell_status tensor_buffer_send(struct tensor_buffer *dst,
+                                               struct tensor_buffer *src);
 /* Schedules, compiles and queues; afterwards each tensor's uop is a BUFFER
  * node of its shape (tensor_set_buffer). Asynchronous. The tensors are of
  * ctx, none an error tensor; some may be realized already. */

@@ -241,6 +241,8 @@ bell_status
 rt_wait(struct tensor_runtime *rt, uint64_t value)
 {
     assert(value <= rt->last_value);
+    if (rt->n_sent)
+        return hcq_transfer_wait(rt->queue, value, rt->sent, rt->n_sent);
     return hcq_signal_wait(hcq_queue_timeline(rt->queue), value,
                            HCQ_WAIT_WHILE_MOVING);
 }
@@ -265,6 +267,7 @@ reap_dead(struct tensor_runtime *rt)
     uint64_t done = hcq_signal_value(hcq_queue_timeline(rt->queue));
     size_t i, kept = 0;
 
+    rt_reap_sent(rt);
     for (i = 0; i < rt->n_dead; i++) {
         if (rt->dead[i].value <= done)
             hcq_buffer_destroy(rt->dead[i].buf);
@@ -280,6 +283,7 @@ rt_bury(struct tensor_runtime *rt, struct hcq_buffer *buf)
 {
     if (!buf)
         return;
+    rt_reap_sent(rt);
     if (hcq_signal_value(hcq_queue_timeline(rt->queue)) >= rt->last_value) {
         hcq_buffer_destroy(buf);
         return;
@@ -304,12 +308,27 @@ free_plan(struct rt_plan *plan)
     host_free(plan->steps);
 }
 
+/* Copies from and to other devices end before what they use is gone. */
+static void
+end_sent(struct tensor_runtime *rt)
+{
+    struct bell_error_hold hold;
+
+    if (rt->n_sent == 0 || hcq_device_is_inherited(rt->dev))
+        return;
+    bell_error_hold(&hold);
+    (void)!rt_wait(rt, rt->last_value);
+    bell_error_release(&hold);
+    rt_end_sent(rt);
+}
+
 /* The queue ends first: nothing runs while memory and programs go. */
 void
 rt_close(struct tensor_runtime *rt)
 {
     size_t i;
 
+    end_sent(rt);
     rt_profile_destroy(rt);
     for (i = 0; i < rt->n_plans; i++)
         rt_tape_destroy(rt->plans[i].tape);
@@ -325,6 +344,8 @@ rt_close(struct tensor_runtime *rt)
     host_free(rt->sized);
     host_free(rt->values.list);
     host_free(rt->dead);
+    host_free(rt->sent);
+    host_free(rt->sent_until);
     host_free(rt->kernel_list);
     host_free(rt->plans);
     host_free(rt->copies);
@@ -486,6 +507,7 @@ free_blob(struct tensor_buffer *buf)
     if (rt_wait(rt, rt->last_value) != BELL_OK)
         bell_error_clear();
     bell_error_release(&hold);
+    rt_reap_sent(rt);
     hcq_buffer_destroy(buf->device_mem);
     buf->device_mem = NULL;
     if (buf->release)

@@ -91,6 +91,11 @@ BELL_MUST_CHECK bell_status rt_memory_create(struct tensor_runtime *rt,
                                              uint64_t size_bytes,
                                              struct hcq_buffer **out_buf,
                                              uint64_t *out_busy_until);
+/* Gives back what copies from and to other devices took, of those that are
+ * over. Before memory is. */
+void rt_reap_sent(struct tensor_runtime *rt);
+/* The same of all of them. */
+void rt_end_sent(struct tensor_runtime *rt);
 /* Gives `buf` (or NULL) back once the queue has passed what is submitted
  * now. */
 void rt_bury(struct tensor_runtime *rt, struct hcq_buffer *buf);

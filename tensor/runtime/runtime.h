@@ -211,6 +211,11 @@ struct tensor_runtime {
     uint64_t n_numbered; /* runs of rt_number so far */
     struct rt_dead *dead;
     size_t n_dead, cap_dead;
+    /* Copies from and to devices of other contexts that are under way, and of
+     * the queue's timeline when they are over. */
+    struct hcq_transfer **sent;
+    uint64_t *sent_until;
+    size_t n_sent, cap_sent, cap_until;
     uint64_t last_value; /* of the queue's timeline, for all work so far */
     struct bell_stats stats;
     struct cache cache; /* kernels on disk */

@@ -18,6 +18,8 @@ QUICK = ('--seconds', '0.01', '--quick')
 PASSES = 2  # of small sizes
 SUITES = ('startup', 'launch', 'copy', 'mem', 'flops', 'micro', 'gemm', 'ops',
           'compile')
+GROUP_SUITES = ('peers', 'allreduce', 'allgather', 'reducescatter', 'alltoall',
+                'broadcast')
 SIMULATED = 'NV@sim:sm_90'
 
 
@@ -324,17 +326,88 @@ def check_counted(tap, device):
               complaints)
 
 
+def bus_factor(name, n):
+    """As nccl-tests has it: docs/reference/bench.md."""
+    return {'allreduce': 2 * (n - 1) / n, 'broadcast': 1}.get(
+        name, (n - 1) / n)
+
+
+def exchange_complaints(row, n):
+    """A collective's row is right, and its rates follow from its time."""
+    x = row['exchange']
+    alg = x['size_bytes'] / (row['median_us'] * 1e3)
+    want = {'n_ranks': n, 'type': 'float32', 'wrong': 0,
+            'redop': 'sum' if 'reduce' in row['suite'] else 'none',
+            'root': 0 if row['suite'] == 'broadcast' else -1,
+            'in_place': row['name'].endswith('_in_place')}
+    bus = alg * bus_factor(row['suite'], n)
+    return [f'{row["name"]}: {key} is {x.get(key)}' for key in want
+            if x.get(key) != want[key]] + [
+        f'{row["name"]}: {x}' for _ in [0]
+        if abs(x['algbw_gb_s'] - alg) > 1e-6 * alg or
+        abs(x['busbw_gb_s'] - bus) > 1e-6 * bus or x['predicted_us'] <= 0]
+
+
+def check_group(tap, device, n, suite):
+    done = run('bench', device, suite, '--json', *QUICK)
+    rows = document_of(done).get('rows', [])
+    complaints = [c for row in rows for c in row_complaints(row)]
+    if suite != 'peers':
+        complaints += [c for row in rows for c in exchange_complaints(row, n)]
+    elif len(rows) != 4 * n * (n - 1):
+        complaints.append(f'{len(rows)} rows of pairs')
+    tap.check(f'{suite} on {device}', expect(done, 0) + complaints +
+              schema_complaints('bench', done.stdout) + [
+        c for c in ['no rows'] if not rows])
+
+
+def check_groups(tap, folder):
+    for suite in GROUP_SUITES:
+        check_group(tap, 'CPU,CPU,CPU', 3, suite)
+    tap.check('several devices of a suite of one', expect(
+        run('bench', 'CPU,CPU', 'copy'), 2, err="'copy' measures one device"))
+    tap.check('one device of a suite of several', expect(
+        run('bench', 'CPU', 'allreduce'), 2, err='name them as NV:0,NV:1'))
+    path = os.path.join(folder, 'group.json')
+    done = run('bench', 'CPU,CPU', 'allreduce', '--csv', '--save', path,
+               *QUICK)
+    table = list(csv.DictReader(io.StringIO(done.stdout)))
+    tap.check('--csv of a collective', expect(done, 0) + [
+        f'{row}' for row in table if row['wrong'] != '0' or
+        row['count'] != str(int(row['size_bytes']) // 4) or
+        row['algorithm'] not in ('one-shot', 'two-shot', 'ring') or
+        None in row] + ['no rows'] * (not table))
+    done = run('bench', 'CPU,CPU', 'allreduce', '--against', path,
+               '--pretend-slower', '900', '--json', *QUICK)
+    tap.check('--against of a collective', expect(done, 0) + [
+        row['name'] for row in document_of(done).get('rows', [])
+        if 'verdict' not in row])
+    done = run('bench', 'CPU,CPU', 'allreduce', *QUICK)
+    tap.check("nccl-tests' columns", expect(done, 0, out='busbw #wrong'))
+    if run('devices', SIMULATED).returncode != 0:
+        tap.skip('peers of simulated cards', 'they cannot be opened')
+        return
+    for suite in GROUP_SUITES:
+        check_group(tap, 'NV:*@sim:h100*2', 2, suite)
+    done = run('bench', 'NV:0,NV:1@sim:rtx4090*2,link=none', 'peers',
+               'allreduce', *QUICK)
+    tap.check('pairs without a link say so', expect(
+        done, 0, out='unsupported: ') + expect(
+            done, 0, out="these figures are the simulator's"))
+
+
 def main():
     tap = Tap()
     listed = run('bench', '--list')
     tap.check('suites are listed', expect(listed, 0) + [
-        f'no {s}' for s in SUITES if s not in listed.stdout])
+        f'no {s}' for s in SUITES + GROUP_SUITES if s not in listed.stdout])
     for suite in SUITES:
         check_suite(tap, 'CPU', suite)
     with tempfile.TemporaryDirectory() as folder:
         check_saved(tap, folder)
         check_forms(tap, folder)
         check_failed(tap, folder)
+        check_groups(tap, folder)
     check_interrupt(tap)
     tap.check('no such suite', expect(
         run('bench', 'CPU', '--only', 'gemmm'), 2, err="did you mean 'gemm'"))

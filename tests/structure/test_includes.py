@@ -38,6 +38,7 @@ ALSO = {
     'tools': {'reference/reference.h', 'render/ir3/ir3.h', 'render/ir3/ir3_isa.h', 'render/llvm/amdgpu.h',
               'render/ptx/nv_container.h', 'render/render.h',
               'tensor/files/array.h', 'tensor/files/npy.h', 'tensor/functions/signature.h', 'tensor/runtime/ir.h',
+              'tensor/runtime/sum.h',
               'tensor/runtime/tune.h'},
     'examples/demo': {'tensor/files/idx.h'},
 }
@@ -46,7 +47,7 @@ ALSO = {
 TOOLS_HCQ = {
     'hcq/decode/decode_amd.h', 'hcq/decode/decode_nv.h', 'hcq/decode/decode_queue.h',
     'hcq/hcq.h', 'hcq/hcq_bundle.h', 'hcq/hcq_bundle_file.h',
-    'hcq/hcq_bundle_format.h', 'hcq/hcq_facts.h', 'hcq/hcq_graph.h', 'hcq/regs.h',
+    'hcq/hcq_bundle_format.h', 'hcq/hcq_collective.h', 'hcq/hcq_facts.h', 'hcq/hcq_graph.h', 'hcq/regs.h',
 }
 # Files of tools that call a driver's own functions, and why.
 BELOW_HCQ = {

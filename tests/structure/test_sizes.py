@@ -11,7 +11,8 @@ import sys
 
 from common import Tap, read
 
-HEADERS = ['hcq/hcq.h', 'hcq/hcq_bundle.h', 'hcq/hcq_facts.h',
+HEADERS = ['hcq/hcq.h', 'hcq/hcq_bundle.h', 'hcq/hcq_collective.h',
+           'hcq/hcq_facts.h',
            'hcq/hcq_graph.h']
 SIZED = ('_options', '_info', '_stats', '_desc')
 
@@ -57,12 +58,15 @@ FIXED = {
     'hcq_buffer': OURS,
     'hcq_bundle_value': OURS,
     'hcq_card': ELEMENT,
+    'hcq_collective_rank': ELEMENT,
     'hcq_device_desc': ELEMENT,
     'hcq_fact': OURS,
     'hcq_fault': 'drivers make it: it changes with a minor version',
     'hcq_graph_arg': ELEMENT,
     'hcq_program': OURS,
     'hcq_signal': OURS,
+    'hcq_sum_kernel': OURS,
+    'hcq_sum_program': OURS,
 }
 # Whose name says that they are options or results.
 EXCEPTIONS = {'hcq_device_desc'}

@@ -153,6 +153,14 @@ tensor_buffer_read(struct tensor_buffer *buf, void *dst, size_t size_bytes)
     return BELL_OK;
 }
 
+/* One is like the other: the host copies. */
+bell_status
+tensor_buffer_send(struct tensor_buffer *dst, struct tensor_buffer *src)
+{
+    (void)dst, (void)src;
+    return bell_fail(BELL_E_UNSUPPORTED, "through the host");
+}
+
 static bell_status
 read_leaf(void *user, const struct uop *u, struct ref_array *array)
 {

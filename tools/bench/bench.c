@@ -31,20 +31,29 @@ struct bench_options {
 };
 
 const struct bench_suite bench_suites[] = {
-    {"startup", "from nothing to a first result", bench_startup},
+    {"startup", "from nothing to a first result", bench_startup, false},
     {"launch",
      "launches waited for, their rate, replays, a count that is right",
-     bench_launch},
-    {"copy", "copies by size in every direction, verified", bench_copy},
+     bench_launch, false},
+    {"copy", "copies by size in every direction, verified", bench_copy, false},
     {"mem", "bandwidth by kind of access and by size, latency, host memory",
-     bench_mem},
+     bench_mem, false},
     {"flops", "most operations a second, and by operations for each byte",
-     bench_flops},
+     bench_flops, false},
     {"micro", "atomics, barriers, branches, latencies, caches, integers",
-     bench_micro},
-    {"gemm", "matrix products by dtype and shape", bench_gemm},
-    {"ops", "softmax, layernorm, sums, attention, convolution", bench_ops},
-    {"compile", "graphs to machine code", bench_compile},
+     bench_micro, false},
+    {"gemm", "matrix products by dtype and shape", bench_gemm, false},
+    {"ops", "softmax, layernorm, sums, attention, convolution", bench_ops,
+     false},
+    {"compile", "graphs to machine code", bench_compile, false},
+    {"peers", "copies between each two devices: bandwidth, latency",
+     bench_peers, true},
+    {"allreduce", "all-reduce by size, verified", bench_all_reduce, true},
+    {"allgather", "all-gather by size, verified", bench_all_gather, true},
+    {"reducescatter", "reduce-scatter by size, verified", bench_reduce_scatter,
+     true},
+    {"alltoall", "all-to-all by size, verified", bench_all_to_all, true},
+    {"broadcast", "broadcast by size, verified", bench_broadcast, true},
 };
 const size_t bench_n_suites = ARRAY_LEN(bench_suites);
 
@@ -115,7 +124,8 @@ print_head(struct bench *b)
     struct bench_host host;
     double load;
 
-    tool_printf("%s: %s, %s%s\n", b->info.name, b->info.model, b->info.arch,
+    tool_printf("%s: %s, %s%s\n", b->list ? b->list : b->info.name,
+                b->info.model, b->info.arch,
                 b->info.flags & HCQ_DEVICE_SIMULATED
                     ? "; simulated: these figures are the simulator's"
                     : "");
@@ -138,6 +148,10 @@ print_bench_row(const struct bench *b, const struct bench_row *row)
 
     (void)b;
     tool_progress(NULL);
+    if (row->exchange.is_set && row->exchange.algorithm && !row->why_not[0]) {
+        bench_print_exchange(row);
+        return;
+    }
     tool_printf("%-22s %-46s ", row->name, row->what);
     if (row->why_not[0]) {
         tool_printf("unsupported: %s\n", row->why_not);
@@ -221,6 +235,7 @@ print_end(const struct bench *b, const struct bench_options *options,
     if (isfinite(b->before.temperature_c) && isfinite(b->after.temperature_c))
         tool_printf("device: %.0f C before, %.0f C after\n",
                     b->before.temperature_c, b->after.temperature_c);
+    bench_print_matrices(b);
     for (i = 0; options->against && i < b->n_rows; i++) {
         const struct bench_row *row = &b->rows[i];
 
@@ -419,15 +434,16 @@ print_series(const struct bench *b)
 }
 
 static bool
-is_asked_for(const struct bench_options *options, const char *suite)
+is_asked_for(const struct bench *b, const struct bench_options *options,
+             const struct bench_suite *suite)
 {
     size_t i;
 
     for (i = 0; i < options->suites.n_items; i++) {
-        if (strcmp(options->suites.items[i], suite) == 0)
+        if (strcmp(options->suites.items[i], suite->name) == 0)
             return true;
     }
-    return options->suites.n_items == 0;
+    return options->suites.n_items == 0 && suite->is_group == (b->list != NULL);
 }
 
 static bell_status
@@ -483,7 +499,7 @@ run_pass(struct bench *b, const struct bench_options *options)
 
     bench_close(b);
     for (i = 0; i < bench_n_suites && !bench_is_over(b); i++) {
-        if (is_asked_for(options, bench_suites[i].name))
+        if (is_asked_for(b, options, &bench_suites[i]))
             BELL_TRY(run_suite(b, &bench_suites[i]));
     }
     return BELL_OK;
@@ -563,7 +579,7 @@ measure_bench(struct bench *b, const struct bench_options *options,
 static int
 check_suites(struct bench_options *options)
 {
-    const char *names[16], *nearest;
+    const char *names[32], *nearest;
     size_t i, k;
 
     for (i = 0; i < bench_n_suites; i++)
@@ -589,6 +605,27 @@ check_suites(struct bench_options *options)
         return tool_usage(options->json, "bench: no suite '%s'%s%s%s", name,
                           nearest ? "; did you mean '" : "",
                           nearest ? nearest : "", nearest ? "'?" : "");
+    }
+    return TOOL_GO_ON;
+}
+
+/* Suites are of one device or of several. */
+static int
+check_group(const struct bench_options *options, bool is_group)
+{
+    size_t i, k;
+
+    for (k = 0; k < options->suites.n_items; k++) {
+        for (i = 0; i < bench_n_suites; i++) {
+            if (strcmp(bench_suites[i].name, options->suites.items[k]) != 0 ||
+                bench_suites[i].is_group == is_group)
+                continue;
+            return tool_usage(options->json, "bench: suite '%s' measures %s",
+                              bench_suites[i].name,
+                              is_group ? "one device"
+                                       : "several devices: name them as "
+                                         "NV:0,NV:1");
+        }
     }
     return TOOL_GO_ON;
 }
@@ -629,6 +666,8 @@ prepare_bench(struct bench *b, const struct bench_options *options,
         BELL_TRY(file_check_writable(options->save));
     if (options->html)
         BELL_TRY(file_check_writable(options->html));
+    if (bench_is_group(b->device))
+        return bench_group_parse(b->device, b);
     if (b->device)
         return BELL_OK;
     b->device = b->default_device;
@@ -684,7 +723,7 @@ verb_bench(int argc, char **argv)
     struct bench_options options = {.budget_s = 0.3};
     const struct tool_opt opts[] = {
         {"DEVICE", NULL, TOOL_OPT_STRING, &options.device, 0, 0,
-         "default: $BELL_DEVICE, or the first that works"},
+         "default: $BELL_DEVICE, or the first that works; several: NV:0,NV:1"},
         {"SUITE...", NULL, TOOL_OPT_LIST, &options.suites, 0, 0,
          "run only these (default: all)"},
         TOOL_MATH_OPT(&options.math),
@@ -725,6 +764,8 @@ verb_bench(int argc, char **argv)
     if (options.list)
         return list_suites(options.json);
     code = check_suites(&options);
+    if (code == TOOL_GO_ON)
+        code = check_group(&options, bench_is_group(options.device));
     if (code == TOOL_GO_ON && options.json && options.csv)
         code = tool_usage(true, "bench: --json and --csv both want stdout");
     if (code == TOOL_GO_ON && options.threshold_percent > 0 && !options.against)

@@ -17,11 +17,12 @@
 
 #include "base/chip.h"
 #include "doorbell/tensor.h"
-#include "hcq/hcq.h"
+#include "hcq/hcq_collective.h"
 #include "tools/selftest/selftest.h"
 #include "base/thread.h"
 
-#define BENCH_ROWS_MAX    256
+#define BENCH_ROWS_MAX    1024
+#define BENCH_RANKS_MAX   HCQ_COLLECTIVE_RANKS_MAX
 #define BENCH_SAMPLES_MAX 4096 /* of a pass */
 #define BENCH_PASSES_MAX  16
 #define BENCH_PASSES_MIN  4 /* fewer tell no interval */
@@ -104,6 +105,21 @@ struct bench_block {
     struct bench_host host;
 };
 
+/* A collective, or a copy between two devices, that a row is of. */
+struct bench_exchange {
+    bool is_set;
+    unsigned n_ranks;
+    uint64_t size_bytes, count; /* as nccl-tests counts them */
+    const char *type, *redop;   /* static; "none" */
+    int root;                   /* -1: none */
+    bool in_place;
+    double bus_factor;     /* of the rate: busbw is it times algbw */
+    uint64_t n_wrong;      /* elements */
+    const char *algorithm; /* static; NULL: a copy */
+    double predicted_us;
+    int from, to; /* of a copy: which device */
+};
+
 struct bench_row {
     char name[48];     /* "copy_d2d_1MiB" */
     const char *suite; /* static */
@@ -135,7 +151,8 @@ struct bench_row {
     struct bench_host old_host; /* all 0: not told */
     unsigned n_again;           /* times that it was measured again */
     enum bench_verdict verdict;
-    char why_not[160];         /* not empty: not measured */
+    char why_not[160]; /* not empty: not measured */
+    struct bench_exchange exchange;
     struct bench_taken *taken; /* owned, until the row is finished */
 };
 
@@ -171,9 +188,12 @@ struct bench_moment {
 struct machine_gpu;
 
 struct bench {
-    const char *device;
+    const char *device;                /* the first of them */
     char default_device[HCQ_NAME_MAX]; /* where none was named */
-    const char *math;                  /* of --math, or NULL */
+    const char *list; /* of several, as they were named; NULL: one */
+    char names[BENCH_RANKS_MAX][HCQ_NAME_MAX];
+    unsigned n_names; /* 0: one */
+    const char *math; /* of --math, or NULL */
     uint32_t allowed; /* enum bell_math, of the contexts that were opened */
     double budget_s;  /* for each row, of all passes */
     unsigned n_passes, pass; /* 0: one; the one that runs, from 0 */
@@ -226,6 +246,7 @@ struct bench {
 struct bench_suite {
     const char *name, *what;
     bell_status (*run)(struct bench *b);
+    bool is_group; /* of several devices */
 };
 
 extern const struct bench_suite bench_suites[];
@@ -242,6 +263,12 @@ bell_status bench_micro(struct bench *b);
 bell_status bench_ops(struct bench *b);
 bell_status bench_compile(struct bench *b);
 bell_status bench_startup(struct bench *b);
+bell_status bench_peers(struct bench *b);
+bell_status bench_all_reduce(struct bench *b);
+bell_status bench_all_gather(struct bench *b);
+bell_status bench_reduce_scatter(struct bench *b);
+bell_status bench_all_to_all(struct bench *b);
+bell_status bench_broadcast(struct bench *b);
 
 /* The device with its queues, and kernels where there are some for it. */
 BELL_MUST_CHECK bell_status bench_open(struct bench *b);
@@ -250,6 +277,39 @@ void bench_close(struct bench *b);
 BELL_MUST_CHECK bell_status bench_load(struct bench *b,
                                        enum selftest_kernel kernel,
                                        struct hcq_program **out_prog);
+
+/* ---- several devices (bench_group.c) ------------------------------------ */
+
+struct bench_group {
+    unsigned n;
+    struct hcq_device *devs[BENCH_RANKS_MAX]; /* the first is the bench's */
+    struct hcq_queue *compute[BENCH_RANKS_MAX], *copy[BENCH_RANKS_MAX];
+    /* To the other device: on an engine of that link, where there are some that
+     * suit it, else the copy queue; NULL: to itself. */
+    struct hcq_queue *links[BENCH_RANKS_MAX][BENCH_RANKS_MAX];
+};
+
+/* Whether the name is a list. */
+bool bench_is_group(const char *name);
+/* Fills in names of "NV:0,NV:1", "NV:*@sim:h100*8" or "CPU,CPU"; options of an
+ * interface may have commas, "NV:0,NV:1@sim:h100*2,link=none", and count for
+ * names of the backend before it that have none. BELL_E_INVALID: a name is too
+ * long, or there are too many. */
+BELL_MUST_CHECK bell_status bench_group_parse(const char *list,
+                                              struct bench *b);
+/* All of them, with queues. */
+BELL_MUST_CHECK bell_status bench_group_open(struct bench *b,
+                                             struct bench_group *group);
+void bench_group_close(struct bench_group *group);
+/* "8B", "64KiB": for names of rows. */
+void bench_name_size(uint64_t n_bytes, char out[16]);
+/* GB/s that bytes of `exchange` move by; times bus_factor that of the bus. */
+double bench_alg_gb_s(const struct bench_row *row);
+/* A row of an exchange as text, and what stands above its columns. */
+void bench_print_exchange(const struct bench_row *row);
+void bench_print_columns(struct bench *b);
+/* Rows of pairs of devices as matrices. */
+void bench_print_matrices(const struct bench *b);
 
 /* ---- rows (bench_rows.c) ------------------------------------------------ */
 

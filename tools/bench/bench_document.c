@@ -242,6 +242,33 @@ put_measured(struct json *json, const struct bench_row *row)
         put_bins(json, row);
 }
 
+/* What moved between devices, and how fast. */
+static void
+put_exchange(struct json *json, const struct bench_row *row)
+{
+    const struct bench_exchange *x = &row->exchange;
+
+    json_object(json, "exchange");
+    json_uint(json, "n_ranks", x->n_ranks);
+    json_uint(json, "size_bytes", x->size_bytes);
+    json_uint(json, "count", x->count);
+    json_str(json, "type", x->type);
+    json_str(json, "redop", x->redop);
+    json_int(json, "root", x->root);
+    if (x->algorithm) {
+        json_bool(json, "in_place", x->in_place);
+        json_num(json, "algbw_gb_s", bench_alg_gb_s(row));
+        json_num(json, "busbw_gb_s", bench_alg_gb_s(row) * x->bus_factor);
+        json_uint(json, "wrong", x->n_wrong);
+        json_str(json, "algorithm", x->algorithm);
+        json_num(json, "predicted_us", x->predicted_us);
+    } else {
+        json_int(json, "from", x->from);
+        json_int(json, "to", x->to);
+    }
+    json_end(json);
+}
+
 static void
 put_row(struct json *json, const struct bench_row *row)
 {
@@ -261,6 +288,8 @@ put_row(struct json *json, const struct bench_row *row)
         return;
     }
     put_measured(json, row);
+    if (row->exchange.is_set)
+        put_exchange(json, row);
     if (row->has_old) {
         put_number(json, "other", unit, row->old);
         put_number(json, "other_best", unit, row->old_best);
@@ -280,7 +309,7 @@ bench_build_json(struct json *json, const struct bench *b)
 
     json_init(json);
     json_int(json, "doorbell_bench", BENCH_DOCUMENT_VERSION);
-    json_str(json, "device", info->name);
+    json_str(json, "device", b->list ? b->list : info->name);
     json_str(json, "model", info->model);
     json_str(json, "arch", info->arch);
     json_str(json, "math", tool_math_words(b->allowed));
@@ -312,6 +341,10 @@ quote(char *out, size_t out_bytes, const char *text)
 }
 
 #define IDENTITY_BYTES 2048
+#define EXCHANGE_BYTES 256
+#define EXCHANGE_COLUMNS                                                       \
+    "n_ranks,size_bytes,count,type,redop,root,in_place,algbw_gb_s,busbw_gb_s," \
+    "wrong,algorithm,predicted_us"
 #define IDENTITY_COLUMNS                                                       \
     "device,model,arch,simulated,date,version,commit,driver,"                  \
     "device_clock_before_mhz,device_clock_after_mhz,cpu"
@@ -323,7 +356,7 @@ write_identity(const struct bench *b, char out[IDENTITY_BYTES])
 {
     char device[300], model[200], driver[300], cpu[300], line[256], date[64];
 
-    quote(device, sizeof(device), b->info.name);
+    quote(device, sizeof(device), b->list ? b->list : b->info.name);
     quote(model, sizeof(model), b->info.model);
     find_driver(&b->info, line, sizeof(line));
     quote(driver, sizeof(driver), line);
@@ -338,25 +371,44 @@ write_identity(const struct bench *b, char out[IDENTITY_BYTES])
              b->after.clock_mhz, cpu);
 }
 
+/* Empty fields where a row is not of a collective. */
+static void
+write_exchange(const struct bench_row *row, char out[EXCHANGE_BYTES])
+{
+    const struct bench_exchange *x = &row->exchange;
+    double rate = bench_alg_gb_s(row);
+
+    if (!x->is_set || !x->algorithm)
+        snprintf(out, EXCHANGE_BYTES, ",,,,,,,,,,,");
+    else
+        snprintf(out, EXCHANGE_BYTES,
+                 "%u,%" PRIu64 ",%" PRIu64 ",%s,%s,%d,%s,%.9g,%.9g,%" PRIu64
+                 ",%s,%.9g",
+                 x->n_ranks, x->size_bytes, x->count, x->type, x->redop,
+                 x->root, x->in_place ? "yes" : "no", rate,
+                 rate * x->bus_factor, x->n_wrong, x->algorithm,
+                 x->predicted_us);
+}
+
 bell_status
 bench_build_csv(const struct bench *b, char **out_text)
 {
-    const size_t row_bytes = 512 + IDENTITY_BYTES;
+    const size_t row_bytes = 512 + EXCHANGE_BYTES + IDENTITY_BYTES;
     size_t cap = (b->n_rows + 1) * row_bytes, used, i;
     char *text = host_alloc(cap), identity[IDENTITY_BYTES];
 
     if (!text)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu rows",
                          b->n_rows);
-    used =
-        (size_t)snprintf(text, cap,
-                         "suite,name,unit,median,q1,q3,p1,p99,best,n_runs,"
-                         "interval_percent,flops,bytes,percent_of_theory,"
-                         "percent_of_measured,low,high," IDENTITY_COLUMNS "\n");
+    used = (size_t)snprintf(text, cap,
+                            "suite,name,unit,median,q1,q3,p1,p99,best,n_runs,"
+                            "interval_percent,flops,bytes,percent_of_theory,"
+                            "percent_of_measured,low,high," EXCHANGE_COLUMNS
+                            "," IDENTITY_COLUMNS "\n");
     write_identity(b, identity);
     for (i = 0; i < b->n_rows; i++) {
         const struct bench_row *row = &b->rows[i];
-        char theory[32] = "", measured[32] = "";
+        char theory[32] = "", measured[32] = "", exchange[EXCHANGE_BYTES];
 
         if (row->why_not[0])
             continue;
@@ -366,15 +418,16 @@ bench_build_csv(const struct bench *b, char **out_text)
         if (row->measured > 0)
             snprintf(measured, sizeof(measured), "%.2f",
                      100 * row->median / row->measured);
+        write_exchange(row, exchange);
         used += (size_t)snprintf(
             text + used, cap - used,
             "%s,%s,%s,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%" PRIu64
-            ",%.3g,%.9g,%.9g,%s,%s,%.9g,%.9g,%s\n",
+            ",%.3g,%.9g,%.9g,%s,%s,%.9g,%.9g,%s,%s\n",
             row->suite, row->name, bench_unit_names[row->unit], row->median,
             row->q1, row->q3, row->p1, row->p99, row->best, row->n_runs,
             isfinite(row->interval_percent) ? row->interval_percent : 0,
             row->flops, row->bytes, theory, measured, row->low, row->high,
-            identity);
+            exchange, identity);
     }
     *out_text = text;
     return BELL_OK;

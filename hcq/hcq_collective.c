@@ -1,0 +1,566 @@
+/* Collectives: from what is asked for to commands of a graph. */
+#include "hcq/hcq_collective_internal.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "hcq/hcq_backend.h"
+
+#define PAGE_BYTES 4096u
+
+/* ---- names --------------------------------------------------------------- */
+
+const char *
+hcq_collective_kind_name(enum hcq_collective_kind kind)
+{
+    static const char *const names[HCQ_COLLECTIVE_KIND_COUNT] = {
+        "all-reduce", "reduce-scatter", "all-gather", "broadcast",
+        "all-to-all", "gather",         "scatter",    "send",
+    };
+
+    return kind < HCQ_COLLECTIVE_KIND_COUNT ? names[kind] : "unknown";
+}
+
+const char *
+hcq_collective_algorithm_name(enum hcq_collective_algorithm by)
+{
+    static const char *const names[HCQ_COLLECTIVE_ALGORITHM_COUNT] = {
+        "auto", "one-shot", "two-shot", "ring"};
+
+    return by < HCQ_COLLECTIVE_ALGORITHM_COUNT ? names[by] : "unknown";
+}
+
+static const struct {
+    const char *name;
+    uint32_t bytes;
+} dtypes[HCQ_DTYPE_COUNT] = {
+    [HCQ_DTYPE_BOOL] = {"bool", 1},     [HCQ_DTYPE_I8] = {"int8", 1},
+    [HCQ_DTYPE_U8] = {"uint8", 1},      [HCQ_DTYPE_I32] = {"int32", 4},
+    [HCQ_DTYPE_I64] = {"int64", 8},     [HCQ_DTYPE_F16] = {"float16", 2},
+    [HCQ_DTYPE_BF16] = {"bfloat16", 2}, [HCQ_DTYPE_F32] = {"float32", 4},
+    [HCQ_DTYPE_F64] = {"float64", 8},
+};
+
+const char *
+hcq_dtype_name(enum hcq_dtype dtype)
+{
+    return dtype < HCQ_DTYPE_COUNT ? dtypes[dtype].name : "unknown";
+}
+
+uint32_t
+hcq_dtype_bytes(enum hcq_dtype dtype)
+{
+    return dtype < HCQ_DTYPE_COUNT ? dtypes[dtype].bytes : 0;
+}
+
+/* ---- what is asked for --------------------------------------------------- */
+
+static bool
+is_sum(enum hcq_collective_kind kind)
+{
+    return kind == HCQ_COLLECTIVE_ALL_REDUCE ||
+           kind == HCQ_COLLECTIVE_REDUCE_SCATTER;
+}
+
+static bool
+has_root(enum hcq_collective_kind kind)
+{
+    return kind == HCQ_COLLECTIVE_BROADCAST || kind == HCQ_COLLECTIVE_GATHER ||
+           kind == HCQ_COLLECTIVE_SCATTER || kind == HCQ_COLLECTIVE_SEND;
+}
+
+static bell_status
+check_desc(const struct hcq_collective_desc *desc)
+{
+    uint64_t n_bytes;
+    uint32_t r;
+
+    if (!desc || !desc->ranks)
+        return bell_fail(BELL_BAD_MISSING, "collective: %s is NULL",
+                         desc ? "the list of ranks" : "the descriptor");
+    if (desc->struct_size < sizeof(*desc) ||
+        desc->kind >= HCQ_COLLECTIVE_KIND_COUNT ||
+        desc->algorithm >= HCQ_COLLECTIVE_ALGORITHM_COUNT ||
+        desc->dtype >= HCQ_DTYPE_COUNT)
+        return bell_fail(BELL_BAD_VALUE,
+                         "collective: a descriptor of %u bytes, %zu are known, "
+                         "of kind %u, algorithm %u and dtype %u",
+                         desc->struct_size, sizeof(*desc), desc->kind,
+                         desc->algorithm, desc->dtype);
+    if (desc->n_ranks == 0 || desc->n_ranks > RANKS_MAX)
+        return bell_fail(BELL_BAD_SIZE, "%s: %u ranks, expected 1 to %u",
+                         hcq_collective_kind_name(desc->kind), desc->n_ranks,
+                         RANKS_MAX);
+    if ((has_root(desc->kind) && desc->root >= desc->n_ranks) ||
+        (desc->kind == HCQ_COLLECTIVE_SEND && desc->target >= desc->n_ranks))
+        return bell_fail(BELL_BAD_INDEX,
+                         "%s: root %u, target %u: there are %u ranks",
+                         hcq_collective_kind_name(desc->kind), desc->root,
+                         desc->target, desc->n_ranks);
+    if (__builtin_mul_overflow(desc->count,
+                               (uint64_t)desc->n_ranks *
+                                   hcq_dtype_bytes(desc->dtype) * 4,
+                               &n_bytes) ||
+        n_bytes > INT64_MAX)
+        return bell_fail(BELL_BAD_SIZE, "%s: %llu elements are too many",
+                         hcq_collective_kind_name(desc->kind),
+                         (unsigned long long)desc->count);
+    for (r = 0; r < desc->n_ranks; r++) {
+        if (!desc->ranks[r].dev)
+            return bell_fail(BELL_BAD_MISSING, "%s: rank %u has no device",
+                             hcq_collective_kind_name(desc->kind), r);
+    }
+    return BELL_OK;
+}
+
+/* One side of a rank: inside of its buffer, aligned for sums. */
+static bell_status
+check_side(const struct hcq_collective_desc *desc, uint32_t r, bool is_out,
+           uint64_t n_bytes)
+{
+    const struct hcq_collective_rank *rank = &desc->ranks[r];
+    const struct hcq_buffer *buf = is_out ? rank->out : rank->in;
+    uint64_t offset = is_out ? rank->out_offset : rank->in_offset;
+    const char *side = is_out ? "output" : "input";
+
+    if (n_bytes == 0)
+        return BELL_OK;
+    if (!buf || buf->dev != rank->dev)
+        return bell_fail(BELL_BAD_MISSING,
+                         "%s: the %s of rank %u is not a "
+                         "buffer of %s",
+                         hcq_collective_kind_name(desc->kind), side, r,
+                         hcq_device_name(rank->dev));
+    if (offset > buf->size_bytes || n_bytes > buf->size_bytes - offset)
+        return bell_fail(BELL_BAD_SIZE,
+                         "%s: the %s of rank %u: %llu bytes from %llu on of a "
+                         "buffer of %llu",
+                         hcq_collective_kind_name(desc->kind), side, r,
+                         (unsigned long long)n_bytes,
+                         (unsigned long long)offset,
+                         (unsigned long long)buf->size_bytes);
+    if (is_sum(desc->kind) &&
+        (buf->va + offset) % hcq_dtype_bytes(desc->dtype) != 0)
+        return bell_fail(BELL_BAD_VALUE,
+                         "%s: the %s of rank %u begins at 0x%llx, which is not "
+                         "a multiple of a %s",
+                         hcq_collective_kind_name(desc->kind), side, r,
+                         (unsigned long long)(buf->va + offset),
+                         hcq_dtype_name(desc->dtype));
+    return BELL_OK;
+}
+
+/* Where a rank's own block is in the larger one of its sides. */
+static uint64_t
+own_block(const struct coll_task *t, uint32_t r, bool is_out)
+{
+    bool in_out = t->kind == HCQ_COLLECTIVE_ALL_GATHER ||
+                  t->kind == HCQ_COLLECTIVE_GATHER;
+    bool in_in = t->kind == HCQ_COLLECTIVE_REDUCE_SCATTER ||
+                 t->kind == HCQ_COLLECTIVE_SCATTER;
+
+    return (is_out ? in_out : in_in) ? r * t->count * t->elem_bytes : 0;
+}
+
+static bell_status
+find_in_place(const struct hcq_collective_desc *desc, struct coll_task *t)
+{
+    uint32_t r;
+
+    for (r = 0; r < t->n; r++) {
+        const struct hcq_collective_rank *rank = &desc->ranks[r];
+        uint64_t n_in = coll_in_bytes(t, r), n_out = coll_out_bytes(t, r);
+        uint64_t in, out;
+
+        if (!n_in || !n_out || !rank->in || !rank->out)
+            continue;
+        in = rank->in->va + rank->in_offset;
+        out = rank->out->va + rank->out_offset;
+        if (in + n_in <= out || out + n_out <= in)
+            continue;
+        if (in + own_block(t, r, false) != out + own_block(t, r, true) ||
+            t->kind == HCQ_COLLECTIVE_ALL_TO_ALL ||
+            (t->kind == HCQ_COLLECTIVE_SEND && t->root == t->target))
+            return bell_fail(BELL_BAD_VALUE,
+                             "%s: the output of rank %u overlaps its input%s",
+                             hcq_collective_kind_name(t->kind), r,
+                             in == out ? ", which this kind does not allow"
+                                       : " and does not begin where that does");
+        t->in_place[r] = true;
+    }
+    return BELL_OK;
+}
+
+static bell_status
+make_task(const struct hcq_collective_desc *desc, struct coll_task *t)
+{
+    BELL_TRY(check_desc(desc));
+    memset(t, 0, sizeof(*t));
+    t->kind = desc->kind;
+    t->dtype = desc->dtype;
+    t->count = desc->count;
+    t->elem_bytes = hcq_dtype_bytes(desc->dtype);
+    t->n = desc->n_ranks;
+    t->root = desc->root;
+    t->target = desc->target;
+    t->has_root_out = has_root(desc->kind) && desc->ranks[desc->root].out;
+    BELL_TRY(find_in_place(desc, t));
+    return coll_find_links(desc->ranks, t);
+}
+
+/* ---- plans --------------------------------------------------------------- */
+
+/* The best plan by the model, or the one that is asked for. */
+static bell_status
+choose_plan(const struct coll_task *t, enum hcq_collective_algorithm by,
+            struct coll_plan *out_plan, struct hcq_collective_info *info)
+{
+    enum hcq_collective_algorithm i;
+    double times_ns[HCQ_COLLECTIVE_ALGORITHM_COUNT] = {0};
+    struct coll_plan best = {.steps = NULL}, plan;
+    struct hcq_collective_info one;
+    bool found = false;
+
+    for (i = HCQ_COLLECTIVE_ONE_SHOT; i < HCQ_COLLECTIVE_ALGORITHM_COUNT; i++) {
+        if (!coll_can(t, i))
+            continue;
+        if (coll_plan_make(t, i, &plan) != BELL_OK) {
+            coll_plan_fini(&plan);
+            coll_plan_fini(&best);
+            return bell_error_last()->status;
+        }
+        coll_measure(t, &plan, &one);
+        times_ns[i] = one.predicted_ns;
+        if (by == HCQ_COLLECTIVE_AUTO
+                ? found && one.predicted_ns >= info->predicted_ns
+                : i != by) {
+            coll_plan_fini(&plan);
+            continue;
+        }
+        coll_plan_fini(&best);
+        best = plan;
+        one.struct_size = sizeof(one);
+        *info = one;
+        found = true;
+    }
+    if (!found)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         coll_has(t->kind, by)
+                             ? "%s by %s: two neighbours do not reach each "
+                               "other's memory"
+                             : "%s: there is no %s algorithm for it",
+                         hcq_collective_kind_name(t->kind),
+                         hcq_collective_algorithm_name(by));
+    memcpy(info->times_ns, times_ns, sizeof(times_ns));
+    *out_plan = best;
+    return BELL_OK;
+}
+
+bell_status
+hcq_collective_explain(const struct hcq_collective_desc *desc,
+                       struct hcq_collective_info *out_info)
+{
+    struct hcq_collective_info info;
+    struct coll_plan plan;
+    struct coll_task task;
+
+    if (!out_info)
+        return bell_fail(BELL_BAD_MISSING, "collective: the result is NULL");
+    BELL_TRY(make_task(desc, &task));
+    BELL_TRY(choose_plan(&task, desc->algorithm, &plan, &info));
+    coll_plan_fini(&plan);
+    hcq_give_info(out_info, &info, sizeof(info));
+    return BELL_OK;
+}
+
+void
+hcq_collective_get_info(const struct hcq_collective *c,
+                        struct hcq_collective_info *out_info)
+{
+    hcq_give_info(out_info, &c->info, sizeof(c->info));
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static bool
+is_given(unsigned space)
+{
+    return space == COLL_IN || space == COLL_OUT;
+}
+
+static void
+free_memory(struct hcq_collective *c)
+{
+    unsigned space;
+    uint32_t r, i;
+
+    for (space = 0; space < COLL_SPACE_COUNT; space++) {
+        for (r = 0; r < c->task.n; r++) {
+            struct coll_memory *m = &c->memory[space][r];
+
+            for (i = 0; i < c->task.n; i++) {
+                if (m->views[i] != m->buf)
+                    hcq_buffer_destroy(m->views[i]);
+            }
+            if (!is_given(space))
+                hcq_buffer_destroy(m->buf);
+            host_free(m->pages);
+        }
+    }
+    memset(c->memory, 0, sizeof(c->memory));
+}
+
+static bell_status
+take_memory(struct hcq_collective *c)
+{
+    unsigned space;
+    uint32_t r;
+
+    for (r = 0; r < c->task.n; r++) {
+        c->memory[COLL_IN][r].buf = c->ranks[r].in;
+        c->memory[COLL_IN][r].offset = c->ranks[r].in_offset;
+        c->memory[COLL_OUT][r].buf = c->ranks[r].out;
+        c->memory[COLL_OUT][r].offset = c->ranks[r].out_offset;
+        for (space = COLL_COPY; space < COLL_SPACE_COUNT; space++) {
+            struct coll_memory *m = &c->memory[space][r];
+
+            m->n_bytes = c->plan.space_bytes[space][r];
+            if (m->n_bytes == 0)
+                continue;
+            if (space != COLL_STAGE) {
+                BELL_TRY(
+                    hcq_buffer_create(c->ranks[r].dev, m->n_bytes, 0, &m->buf));
+                continue;
+            }
+            m->n_bytes = align_up(m->n_bytes, PAGE_BYTES);
+            m->pages = host_aligned(PAGE_BYTES, m->n_bytes);
+            if (!m->pages)
+                return bell_fail(BELL_E_NO_MEMORY,
+                                 "out of memory for %llu bytes that go through "
+                                 "the host",
+                                 (unsigned long long)m->n_bytes);
+        }
+    }
+    return BELL_OK;
+}
+
+/* The memory as the device of `rank` has it. */
+static bell_status
+map_view(struct hcq_collective *c, const struct coll_ref *ref, uint32_t rank)
+{
+    struct coll_memory *m = &c->memory[ref->space][ref->rank];
+    struct hcq_device *dev = c->ranks[rank].dev;
+
+    if (m->views[rank])
+        return BELL_OK;
+    if (m->pages)
+        return hcq_buffer_create_pinned(dev, m->pages, m->n_bytes,
+                                        &m->views[rank]);
+    assert(m->buf);
+    if (m->buf->dev != dev)
+        return hcq_buffer_create_peer(dev, m->buf, &m->views[rank]);
+    m->views[rank] = m->buf;
+    return BELL_OK;
+}
+
+/* *out_refused: the rank that cannot reach *out_owner's memory after all. */
+static bell_status
+map_views(struct hcq_collective *c, uint32_t *out_refused, uint32_t *out_owner)
+{
+    size_t i;
+    uint32_t k;
+
+    *out_refused = *out_owner = RANKS_MAX;
+    for (i = 0; i < c->plan.n_steps; i++) {
+        const struct coll_step *step = &c->plan.steps[i];
+        uint32_t n_from = step->n_terms ? step->n_terms : 1;
+
+        for (k = 0; k <= n_from; k++) {
+            const struct coll_ref *ref =
+                k < n_from ? &step->from[k] : &step->to;
+            bell_status status = map_view(c, ref, step->rank);
+
+            if (status == BELL_E_UNSUPPORTED && ref->space != COLL_STAGE) {
+                *out_refused = step->rank;
+                *out_owner = ref->rank;
+            }
+            BELL_TRY(status);
+        }
+    }
+    return BELL_OK;
+}
+
+/* Plans and maps; what was thought to be reachable and is not goes through the
+ * host. */
+static bell_status
+plan_and_map(struct hcq_collective *c, enum hcq_collective_algorithm by)
+{
+    uint32_t refused, owner;
+    bell_status status;
+
+    for (;;) {
+        BELL_TRY(choose_plan(&c->task, by, &c->plan, &c->info));
+        BELL_TRY(take_memory(c));
+        status = map_views(c, &refused, &owner);
+        if (status != BELL_E_UNSUPPORTED || refused == RANKS_MAX)
+            return status;
+        bell_error_clear();
+        free_memory(c);
+        coll_plan_fini(&c->plan);
+        c->task.reads[refused][owner] = c->task.writes[refused][owner] = false;
+    }
+}
+
+/* ---- commands ------------------------------------------------------------ */
+
+static struct hcq_graph_arg
+arg_of(const struct hcq_collective *c, const struct coll_ref *ref,
+       uint32_t rank, uint64_t offset, uint64_t n_bytes, uint32_t access)
+{
+    const struct coll_memory *m = &c->memory[ref->space][ref->rank];
+
+    assert(m->views[rank]);
+    return hcq_graph_memory(m->views[rank]->va + m->offset + ref->at + offset,
+                            n_bytes, access);
+}
+
+/* A launch for `count` elements from `first` on. */
+static void
+emit_launch(const struct hcq_collective *c, struct hcq_graph *graph,
+            const struct coll_step *step, const struct hcq_sum_program *program,
+            uint64_t first, uint64_t count)
+{
+    uint64_t elem = c->task.elem_bytes, groups;
+    uint64_t to_elem = step->wide_result ? 4 : elem;
+    uint32_t grid[3] = {1, 1, 1}, k;
+    struct hcq_graph_arg args[RANKS_MAX + 2];
+
+    args[0] = arg_of(c, &step->to, step->rank, first * to_elem, count * to_elem,
+                     HCQ_ACCESS_WRITE);
+    for (k = 0; k < step->n_terms; k++) {
+        uint64_t from_elem = step->wide_first && k == 0 ? 4 : elem;
+
+        args[1 + k] = arg_of(c, &step->from[k], step->rank, first * from_elem,
+                             count * from_elem, HCQ_ACCESS_READ);
+    }
+    args[1 + k] = hcq_graph_word(count);
+    groups = (count + program->group_elems - 1) / program->group_elems;
+    assert(groups > 0 && groups <= UINT32_MAX);
+    grid[0] = (uint32_t)groups;
+    hcq_graph_exec(graph, program->prog, args, k + 2, grid,
+                   program->local[0] ? program->local : NULL);
+}
+
+static bell_status
+emit_sum(const struct hcq_collective *c, struct hcq_graph *graph,
+         const struct hcq_collective_desc *desc, const struct coll_step *step)
+{
+    const struct hcq_sum_kernel kernel = {
+        .dtype = desc->dtype,
+        .n_terms = step->n_terms,
+        .wide_first = step->wide_first,
+        .wide_result = step->wide_result,
+    };
+    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    struct hcq_device *dev = c->ranks[step->rank].dev;
+    struct hcq_sum_program program = {.prog = NULL};
+    uint64_t first, most;
+
+    if (!desc->get_program)
+        return bell_fail(BELL_BAD_MISSING, "%s: nobody gives sum kernels",
+                         hcq_collective_kind_name(desc->kind));
+    BELL_TRY(desc->get_program(desc->user, dev, &kernel, &program));
+    if (!program.prog || program.prog->dev != dev || !program.group_elems)
+        return bell_fail(BELL_BAD_VALUE,
+                         "%s: the sum kernel that was given is not a program "
+                         "of %s with elements for each work-group",
+                         hcq_collective_kind_name(desc->kind),
+                         hcq_device_name(dev));
+    hcq_device_info(dev, &info);
+    most = (uint64_t)info.max_grid[0] * program.group_elems;
+    for (first = 0; first < step->count; first += most)
+        emit_launch(c, graph, step, &program, first,
+                    step->count - first < most ? step->count - first : most);
+    return BELL_OK;
+}
+
+static void
+emit_copy(const struct hcq_collective *c, struct hcq_graph *graph,
+          const struct coll_step *step)
+{
+    struct hcq_graph_arg to, from;
+
+    to = arg_of(c, &step->to, step->rank, 0, step->count, HCQ_ACCESS_WRITE);
+    from =
+        arg_of(c, &step->from[0], step->rank, 0, step->count, HCQ_ACCESS_READ);
+    hcq_graph_copy(graph, c->ranks[step->rank].dev, &to, &from, step->count);
+}
+
+static bell_status
+emit_steps(const struct hcq_collective *c, struct hcq_graph *graph,
+           const struct hcq_collective_desc *desc)
+{
+    size_t i;
+
+    for (i = 0; i < c->plan.n_steps; i++) {
+        if (c->plan.steps[i].n_terms)
+            BELL_TRY(emit_sum(c, graph, desc, &c->plan.steps[i]));
+        else
+            emit_copy(c, graph, &c->plan.steps[i]);
+    }
+    return BELL_OK;
+}
+
+/* ---- the calls ----------------------------------------------------------- */
+
+bell_status
+hcq_collective_add(struct hcq_graph *graph,
+                   const struct hcq_collective_desc *desc,
+                   struct hcq_collective **out_collective)
+{
+    struct hcq_collective *c;
+    struct coll_task task;
+    bell_status status;
+    uint32_t r;
+
+    if (!graph || !out_collective)
+        return bell_fail(BELL_BAD_MISSING, "collective: %s is NULL",
+                         graph ? "the result" : "the graph");
+    BELL_TRY(make_task(desc, &task));
+    for (r = 0; r < task.n; r++) {
+        BELL_TRY(check_side(desc, r, false, coll_in_bytes(&task, r)));
+        BELL_TRY(check_side(desc, r, true, coll_out_bytes(&task, r)));
+    }
+    c = host_calloc(1, sizeof(*c));
+    if (!c)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a collective");
+    c->task = task;
+    memcpy(c->ranks, desc->ranks, task.n * sizeof(*desc->ranks));
+    snprintf(c->name, sizeof(c->name), "%s", desc->name ? desc->name : "");
+    status = plan_and_map(c, desc->algorithm);
+    if (status == BELL_OK)
+        status = emit_steps(c, graph, desc);
+    if (status != BELL_OK) {
+        hcq_collective_destroy(c);
+        return status;
+    }
+    *out_collective = c;
+    return BELL_OK;
+}
+
+void
+hcq_collective_destroy(struct hcq_collective *c)
+{
+    struct bell_error_hold hold;
+
+    if (!c)
+        return;
+    bell_error_hold(&hold);
+    free_memory(c);
+    bell_error_release(&hold);
+    coll_plan_fini(&c->plan);
+    host_free(c);
+}

@@ -1,0 +1,405 @@
+/* Copies between buffers of any two devices, queued without a wait.
+ *
+ * Where the destination's device reaches the source's memory, and both reach
+ * each other's signals, it copies when the source is `ready`, and the source's
+ * queue waits until it is `done`. Else each copies its half, chunk after chunk, through host memory
+ * that both see: `filled` counts what the source has put there, `emptied` what
+ * the destination has taken.
+ *
+ * Both sides may be used by different threads afterwards, and end in any order:
+ * a lock guards what they share, and the last frees it.
+ */
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "base/bits.h"
+#include "base/thread.h"
+#include "hcq/hcq_shared.h"
+#include "hcq/hcq_signal_pages.h"
+#include "hcq/hcq_slot.h"
+
+/* Chunks of the host memory; how many of them a copy has at most, so that its
+ * commands fit in any ring. guess */
+#define N_CHUNKS        4u
+#define CHUNK_MIN_BYTES (1u << 20)
+#define MOST_CHUNKS     16u
+
+/* How long a source that is given up waits for who copies it. guess */
+#define END_NS 2000000000ull
+#define NAP_NS 100000u
+
+/* So often a wait looks at the other devices. guess */
+#define LOOK_EVERY_NS 20000000ull
+
+/* More than any count of chunks. */
+#define GO_ON UINT32_MAX
+
+enum side {
+    SRC,
+    DST,
+    SIDES
+};
+
+struct hcq_transfer {
+    pthread_mutex_t lock;
+    struct hcq_queue *queues[SIDES];
+    uint64_t epochs[SIDES]; /* of the devices, when it was queued */
+    uint64_t dst_value;     /* of the destination's timeline, when it is over */
+    bool is_released[SIDES];
+    /* One copy: the source's memory as the destination sees it, and signals,
+     * each of the device that waits for it. */
+    struct hcq_buffer *peer;         /* owned; or NULL */
+    struct hcq_signal *ready, *done; /* owned; or NULL */
+    /* Two: the chunks, and the signals, as each side sees them. */
+    struct hcq_shared *chunks, *words; /* owned; or NULL */
+    struct hcq_signal filled[SIDES], emptied[SIDES];
+};
+
+static void
+free_transfer(struct hcq_transfer *t)
+{
+    hcq_buffer_destroy(t->peer);
+    hcq_signal_destroy(t->ready);
+    hcq_signal_destroy(t->done);
+    hcq_shared_destroy(t->chunks);
+    hcq_shared_destroy(t->words);
+    pthread_mutex_destroy(&t->lock);
+    host_free(t);
+}
+
+/* ---- one copy ---- */
+
+/* What it takes; BELL_E_UNSUPPORTED: they do not reach each other. */
+static BELL_MUST_CHECK bell_status
+reach(struct hcq_transfer *t, const struct hcq_buffer *src)
+{
+    struct hcq_device *from = t->queues[SRC]->dev, *to = t->queues[DST]->dev;
+    bool there, back;
+
+    BELL_TRY(hcq_signal_reaches(to, from, &there));
+    BELL_TRY(hcq_signal_reaches(from, to, &back));
+    if (!there || !back)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s and %s cannot use each other's signals",
+                         to->info.name, from->info.name);
+    BELL_TRY(hcq_buffer_create_peer(to, src, &t->peer));
+    BELL_TRY(hcq_signal_create(to, 0, &t->ready));
+    return hcq_signal_create(from, 0, &t->done);
+}
+
+static BELL_MUST_CHECK bell_status
+queue_one(struct hcq_transfer *t, const struct hcq_buffer *dst,
+          uint64_t size_bytes, uint64_t *out_values)
+{
+    struct hcq_queue *from = t->queues[SRC], *to = t->queues[DST];
+    struct bell_error_hold hold;
+    struct hcq_cs *cs;
+    bell_status status;
+
+    BELL_TRY(hcq_queue_begin(to, &cs));
+    hcq_cs_wait(cs, t->ready, 1);
+    hcq_cs_copy(cs, dst->va, t->peer->va, size_bytes);
+    hcq_cs_signal(cs, t->done, 1);
+    BELL_TRY(hcq_cs_submit(cs, &out_values[DST]));
+    status = hcq_queue_begin(from, &cs);
+    if (status == BELL_OK) {
+        hcq_cs_signal(cs, t->ready, 1);
+        hcq_cs_wait(cs, t->done, 1);
+        status = hcq_cs_submit(cs, &out_values[SRC]);
+    }
+    if (status != BELL_OK) { /* nothing keeps the memory as it is */
+        bell_error_hold(&hold);
+        hcq_signal_set(t->ready, 1);
+        (void)!hcq_queue_wait(to, HCQ_WAIT_WHILE_MOVING);
+        bell_error_release(&hold);
+    }
+    return status;
+}
+
+/* ---- two copies ---- */
+
+static BELL_MUST_CHECK bell_status
+share(struct hcq_transfer *t, uint64_t chunk_bytes)
+{
+    struct hcq_device *devs[SIDES] = {t->queues[SRC]->dev, t->queues[DST]->dev};
+    uint32_t i;
+
+    BELL_TRY(
+        hcq_shared_create(devs, SIDES, N_CHUNKS * chunk_bytes, &t->chunks));
+    BELL_TRY(hcq_shared_create(devs, SIDES, 2 * HCQ_SIGNAL_BYTES, &t->words));
+    for (i = 0; i < SIDES; i++) {
+        hcq_shared_signal(t->words, i, 0, &t->filled[i]);
+        hcq_shared_signal(t->words, i, HCQ_SIGNAL_BYTES, &t->emptied[i]);
+    }
+    return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+queue_half(struct hcq_transfer *t, enum side side, const struct hcq_buffer *buf,
+           uint64_t size_bytes, uint64_t chunk_bytes, uint64_t *out_value)
+{
+    uint64_t at, n, i = 0, stage;
+    struct hcq_cs *cs;
+
+    BELL_TRY(hcq_queue_begin(t->queues[side], &cs));
+    for (at = 0; at < size_bytes; at += n, i++) {
+        n = size_bytes - at < chunk_bytes ? size_bytes - at : chunk_bytes;
+        stage = t->chunks->bufs[side]->va + i % N_CHUNKS * chunk_bytes;
+        if (side == SRC) {
+            if (i >= N_CHUNKS)
+                hcq_cs_wait(cs, &t->emptied[SRC], i - N_CHUNKS + 1);
+            hcq_cs_copy(cs, stage, buf->va + at, n);
+            hcq_cs_signal(cs, &t->filled[SRC], i + 1);
+        } else {
+            hcq_cs_wait(cs, &t->filled[DST], i + 1);
+            hcq_cs_copy(cs, buf->va + at, stage, n);
+            hcq_cs_signal(cs, &t->emptied[DST], i + 1);
+        }
+    }
+    return hcq_cs_submit(cs, out_value);
+}
+
+static BELL_MUST_CHECK bell_status
+queue_two(struct hcq_transfer *t, const struct hcq_buffer *dst,
+          const struct hcq_buffer *src, uint64_t size_bytes,
+          uint64_t chunk_bytes, uint64_t *out_values)
+{
+    struct bell_error_hold hold;
+    bell_status status;
+
+    BELL_TRY(
+        queue_half(t, SRC, src, size_bytes, chunk_bytes, &out_values[SRC]));
+    status = queue_half(t, DST, dst, size_bytes, chunk_bytes, &out_values[DST]);
+    if (status != BELL_OK) { /* the source waits for nobody then */
+        bell_error_hold(&hold);
+        hcq_signal_set(&t->emptied[SRC], GO_ON);
+        (void)!hcq_queue_wait(t->queues[SRC], HCQ_WAIT_WHILE_MOVING);
+        bell_error_release(&hold);
+    }
+    return status;
+}
+
+/* ---- both ---- */
+
+static BELL_MUST_CHECK bell_status
+check_transfer(struct hcq_queue *dst_queue, const struct hcq_buffer *dst,
+               struct hcq_queue *src_queue, const struct hcq_buffer *src,
+               uint64_t size_bytes)
+{
+    if (!dst_queue || !dst || !src_queue || !src)
+        return bell_fail(BELL_BAD_MISSING, "transfer: %s is NULL",
+                         !dst_queue   ? "the destination's queue"
+                         : !dst       ? "the destination"
+                         : !src_queue ? "the source's queue"
+                                      : "the source");
+    if (dst->dev != dst_queue->dev || src->dev != src_queue->dev ||
+        dst->dev == src->dev)
+        return bell_fail(BELL_BAD_CONTEXT,
+                         "transfer from %s by %s to %s by %s: each buffer must "
+                         "be of its queue's device, and the devices two",
+                         src->dev->info.name, src_queue->name,
+                         dst->dev->info.name, dst_queue->name);
+    if (size_bytes == 0 || size_bytes > dst->size_bytes ||
+        size_bytes > src->size_bytes)
+        return bell_fail(BELL_BAD_SIZE,
+                         "transfer: %llu bytes of a buffer of %llu to one of "
+                         "%llu",
+                         (unsigned long long)size_bytes,
+                         (unsigned long long)src->size_bytes,
+                         (unsigned long long)dst->size_bytes);
+    if (src->dev->is_told || dst->dev->is_told)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s or %s is recorded, and a recording is of one "
+                         "device: the host has to copy",
+                         src->dev->info.name, dst->dev->info.name);
+    BELL_TRY(hcq_device_status(src->dev));
+    return hcq_device_status(dst->dev);
+}
+
+bell_status
+hcq_transfer_create(struct hcq_queue *dst_queue, const struct hcq_buffer *dst,
+                    struct hcq_queue *src_queue, const struct hcq_buffer *src,
+                    uint64_t size_bytes, uint64_t *out_dst_value,
+                    uint64_t *out_src_value, struct hcq_transfer **out_transfer)
+{
+    uint64_t chunk_bytes = CHUNK_MIN_BYTES, values[SIDES] = {0};
+    struct bell_error_hold hold;
+    struct hcq_transfer *t;
+    bell_status status;
+
+    BELL_TRY(check_transfer(dst_queue, dst, src_queue, src, size_bytes));
+    t = host_calloc(1, sizeof(*t));
+    if (!t)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a transfer");
+    pthread_mutex_init(&t->lock, NULL);
+    t->queues[SRC] = src_queue;
+    t->queues[DST] = dst_queue;
+    t->epochs[SRC] = atomic_load(&src->dev->epoch);
+    t->epochs[DST] = atomic_load(&dst->dev->epoch);
+    bell_error_hold(&hold);
+    status = reach(t, src);
+    if (status == BELL_E_UNSUPPORTED) {
+        bell_error_release(&hold); /* there is another way */
+        while (chunk_bytes < size_bytes / MOST_CHUNKS)
+            chunk_bytes *= 2;
+        if (size_bytes < chunk_bytes)
+            chunk_bytes = align_up(size_bytes, HCQ_SIGNAL_BYTES);
+        status = share(t, chunk_bytes);
+        if (status == BELL_OK)
+            status = queue_two(t, dst, src, size_bytes, chunk_bytes, values);
+    } else if (status == BELL_OK) {
+        status = queue_one(t, dst, size_bytes, values);
+    }
+    if (status != BELL_OK) {
+        bell_error_hold(&hold);
+        free_transfer(t);
+        bell_error_release(&hold);
+        return status;
+    }
+    *out_dst_value = t->dst_value = values[DST];
+    *out_src_value = values[SRC];
+    *out_transfer = t;
+    return BELL_OK;
+}
+
+/* The source's device is lost, or the transfer would be over: what the other
+ * copies is of no use, but its memory has to stay until it has been copied. */
+static void
+end_copy(struct hcq_transfer *t)
+{
+    uint64_t start_ns = time_now_ns();
+
+    hcq_signal_set(t->ready, 1);
+    while (!hcq_signal_value(t->done) &&
+           !hcq_device_is_lost(t->queues[DST]->dev) &&
+           time_now_ns() - start_ns < END_NS)
+        hcq_nap(NAP_NS);
+}
+
+/* The other side's device does not do its part any more; the lock is held. */
+static BELL_MUST_CHECK bell_status
+meet_loss(struct hcq_transfer *t, enum side side, uint64_t value)
+{
+    struct hcq_device *dev = t->queues[SRC + DST - side]->dev;
+
+    if (side == SRC) { /* which has given all it has */
+        if (t->done)
+            hcq_signal_set(t->done, 1);
+        if (t->words)
+            hcq_signal_set(&t->emptied[SRC], GO_ON);
+        return BELL_OK;
+    }
+    if (t->dst_value > value)
+        return BELL_OK;
+    return bell_fail(BELL_E_DEVICE_LOST,
+                     "%s waits for values of %s, which was lost: they do not "
+                     "come",
+                     t->queues[DST]->name, dev->info.name);
+}
+
+static BELL_MUST_CHECK bell_status
+look_at_other(struct hcq_transfer *t, const struct hcq_queue *queue,
+              uint64_t value, struct hcq_look *look)
+{
+    enum side side = queue == t->queues[SRC] ? SRC : DST;
+    enum side other = SRC + DST - side;
+    bell_status status = BELL_OK;
+    struct bell_error_hold hold;
+
+    pthread_mutex_lock(&t->lock);
+    if (!t->is_released[other]) {
+        struct hcq_device *dev = t->queues[other]->dev;
+        bell_error_hold(&hold);
+        if (hcq_device_status(dev) != BELL_OK ||
+            atomic_load(&dev->epoch) != t->epochs[other])
+            status = meet_loss(t, side, value);
+        if (status == BELL_OK)
+            bell_error_release(&hold);
+        hcq_look_add(look, dev);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+bell_status
+hcq_transfer_wait(struct hcq_queue *queue, uint64_t value,
+                  struct hcq_transfer *const *transfers, size_t n)
+{
+    struct hcq_stillness still = {0};
+    struct bell_error_hold hold;
+    struct hcq_look look;
+    bell_status status;
+    size_t i;
+
+    for (;;) {
+        bell_error_hold(&hold);
+        status = hcq_signal_wait(queue->timeline, value, LOOK_EVERY_NS);
+        if (status != BELL_E_TIMEOUT)
+            return status;
+        bell_error_release(&hold);
+        look = (struct hcq_look){0};
+        hcq_look_add(&look, queue->dev);
+        for (i = 0; i < n; i++)
+            BELL_TRY(look_at_other(transfers[i], queue, value, &look));
+        if (hcq_look_is_still(&look, &still))
+            return hcq_timeout_report(
+                queue->dev, "neither it nor the devices that it gets values "
+                            "from or gives values to move");
+    }
+}
+
+/* Lets the other side go on, if this one did not come to its end: what it would
+ * have done is not waited for any more. */
+static void
+let_other_go(struct hcq_transfer *t, enum side side)
+{
+    if (t->is_released[SRC + DST - side])
+        return;
+    if (side == SRC && t->peer)
+        end_copy(t);
+    if (side == DST && t->done)
+        hcq_signal_set(t->done, 1);
+    if (side == DST && t->words)
+        hcq_signal_set(&t->emptied[SRC], GO_ON);
+    if (side == SRC && t->words)
+        hcq_signal_set(&t->filled[DST], GO_ON);
+}
+
+/* What the side's device has of it. The mapping goes with the first: the copy
+ * is over then, whose side it is. */
+static void
+give_back(struct hcq_transfer *t, enum side side)
+{
+    struct hcq_signal **waited = side == SRC ? &t->done : &t->ready;
+
+    hcq_buffer_destroy(t->peer);
+    t->peer = NULL;
+    hcq_signal_destroy(*waited);
+    *waited = NULL;
+    if (t->words) {
+        hcq_buffer_destroy(t->chunks->bufs[side]);
+        hcq_buffer_destroy(t->words->bufs[side]);
+        t->chunks->bufs[side] = t->words->bufs[side] = NULL;
+    }
+}
+
+void
+hcq_transfer_release(struct hcq_transfer *transfer, struct hcq_queue *queue)
+{
+    enum side side;
+    bool is_last;
+
+    if (!transfer)
+        return;
+    assert(queue == transfer->queues[SRC] || queue == transfer->queues[DST]);
+    side = queue == transfer->queues[SRC] ? SRC : DST;
+    pthread_mutex_lock(&transfer->lock);
+    assert(!transfer->is_released[side]);
+    let_other_go(transfer, side);
+    give_back(transfer, side);
+    transfer->is_released[side] = true;
+    is_last = transfer->is_released[SRC + DST - side];
+    pthread_mutex_unlock(&transfer->lock);
+    if (is_last)
+        free_transfer(transfer);
+}

@@ -1,0 +1,63 @@
+/* Devices, queues and memory of collectives under test, and what each
+ * collective should give, by plain loops.
+ */
+#ifndef BELL_TESTS_UNIT_COLLECTIVE_RIG_H
+#define BELL_TESTS_UNIT_COLLECTIVE_RIG_H
+
+#include "hcq/hcq_collective.h"
+#include "tensor/runtime/sum.h"
+
+#define RIG_POISON    0xa5
+#define RIG_GUARD     64 /* bytes before and behind each side */
+#define RIG_WAIT_NS   (600ull * 1000000000)
+#define RIG_RANKS_MAX HCQ_COLLECTIVE_RANKS_MAX
+
+struct fleet {
+    uint32_t n;
+    bool is_one;         /* one device for all ranks */
+    uint64_t side_bytes; /* of each buffer, guards included */
+    struct hcq_device *devs[RIG_RANKS_MAX];
+    struct hcq_queue *queues[2 * RIG_RANKS_MAX];
+    uint32_t n_queues;
+    struct hcq_buffer *in[RIG_RANKS_MAX], *out[RIG_RANKS_MAX];
+    struct tensor_sums *sums;
+    /* of the host: what was written, what is expected, what came back */
+    uint8_t *inputs[RIG_RANKS_MAX], *wanted[RIG_RANKS_MAX];
+    uint8_t *got;
+};
+
+/* Opens n devices of the names in `list`, with commas between; one name with
+ * ":*" in it is opened n times with the number for the star, "CPU" as it is;
+ * "=NAME": one device for all ranks. copy_queues: also one for copies, each. */
+void rig_open(struct fleet *rig, const char *list, uint32_t n,
+              uint64_t most_bytes, bool copy_queues);
+void rig_close(struct fleet *rig);
+
+/* One collective of a kind: where its sides lie. */
+struct rig_case {
+    enum hcq_collective_kind kind;
+    enum hcq_collective_algorithm by;
+    enum hcq_dtype dtype;
+    uint64_t count;
+    uint32_t root, target;
+    bool in_place;
+    uint64_t offset; /* bytes from the guard on, of both sides */
+    uint64_t seed;
+};
+
+/* Fills in the descriptor; ranks has room for all. */
+void rig_describe(struct fleet *rig, const struct rig_case *c,
+                  struct hcq_collective_rank *ranks,
+                  struct hcq_collective_desc *out_desc);
+/* Random inputs on the devices, poisoned outputs; and what is expected. */
+void rig_prepare(struct fleet *rig, const struct rig_case *c);
+/* The graph with the collective, ended. */
+void rig_build(struct fleet *rig, const struct rig_case *c,
+               struct hcq_graph **out_graph,
+               struct hcq_collective **out_collective);
+/* Every byte of all memory is as expected; `what` is printed if not. */
+void rig_check(struct fleet *rig, const struct rig_case *c, const char *what);
+
+uint64_t rig_random(uint64_t *state);
+
+#endif

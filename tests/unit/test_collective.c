@@ -1,0 +1,300 @@
+/* Collectives on a set of devices, against plain loops: every kind, algorithm
+ * and dtype, sizes, offsets and roots, in place and not. All bytes are compared,
+ * those around the results too; and, where cards count, what each moved.
+ *
+ * usage: test_collective DEVICES N...
+ * DEVICES as rig_open takes them; N: how many.
+ */
+#include "collective_rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/expect.h"
+
+#define LARGE_BYTES (1u << 20)
+
+static const char *devices = "CPU";
+static uint32_t n_devices[4], n_sets;
+
+/* Whether its links allow the algorithm. */
+static bool
+is_possible(struct fleet *rig, const struct rig_case *c)
+{
+    struct hcq_collective_info info = {.struct_size = sizeof(info)};
+    struct hcq_collective_rank ranks[RIG_RANKS_MAX];
+    struct hcq_collective_desc desc;
+    bell_status status;
+
+    rig_describe(rig, c, ranks, &desc);
+    status = hcq_collective_explain(&desc, &info);
+    if (status == BELL_E_UNSUPPORTED)
+        return false;
+    expect_ok(status);
+    return true;
+}
+
+/* What one rank has read and written of another one's memory. */
+struct moved {
+    bool is_counted;
+    uint64_t read[RIG_RANKS_MAX][RIG_RANKS_MAX];
+    uint64_t written[RIG_RANKS_MAX][RIG_RANKS_MAX];
+};
+
+static void
+count_moved(struct fleet *rig, struct moved *moved)
+{
+    uint32_t a, b;
+
+    memset(moved, 0, sizeof(*moved));
+    for (a = 0; a < rig->n; a++) {
+        for (b = 0; b < rig->n; b++) {
+            struct hcq_link_bytes bytes = {.struct_size = sizeof(bytes)};
+
+            struct hcq_device_link link = {.struct_size = sizeof(link)};
+
+            if (a == b)
+                continue;
+            expect_ok(hcq_device_get_link(rig->devs[a], rig->devs[b], &link));
+            if (link.kind <= HCQ_LINK_SELF)
+                continue;
+            expect_ok(
+                hcq_device_link_bytes(rig->devs[a], rig->devs[b], &bytes));
+            moved->is_counted = true;
+            moved->read[a][b] = bytes.copy_read + bytes.kernel_read;
+            moved->written[a][b] = bytes.copy_written + bytes.kernel_written;
+        }
+    }
+}
+
+/* What the cards have counted is what the plan says. */
+static void
+check_moved(struct fleet *rig, const struct rig_case *c,
+            const struct hcq_collective *collective, const struct moved *before)
+{
+    struct hcq_collective_info info = {.struct_size = sizeof(info)};
+    struct moved after;
+    uint32_t a, b;
+
+    hcq_collective_get_info(collective, &info);
+    count_moved(rig, &after);
+    for (a = 0; a < rig->n && after.is_counted; a++) {
+        for (b = 0; b < rig->n; b++) {
+            uint64_t n = after.read[b][a] - before->read[b][a] +
+                         after.written[a][b] - before->written[a][b];
+
+            if (n != info.link_bytes[a][b])
+                fail_msg("%s by %s of %u x %llu %s: %llu bytes from rank %u to "
+                         "%u, not %llu",
+                         hcq_collective_kind_name(c->kind),
+                         hcq_collective_algorithm_name(c->by), rig->n,
+                         (unsigned long long)c->count, hcq_dtype_name(c->dtype),
+                         (unsigned long long)n, a, b,
+                         (unsigned long long)info.link_bytes[a][b]);
+        }
+    }
+}
+
+/* Twice, as a graph is for. */
+static void
+run_case(struct fleet *rig, const struct rig_case *c)
+{
+    struct hcq_collective *collective;
+    struct hcq_graph *graph;
+    struct rig_case again = *c;
+    struct moved before;
+    int i;
+
+    rig_build(rig, c, &graph, &collective);
+    for (i = 0; i < 2; i++) {
+        again.seed += (uint64_t)i;
+        rig_prepare(rig, &again);
+        count_moved(rig, &before);
+        expect_ok(hcq_graph_submit(graph, NULL));
+        expect_ok(hcq_collective_wait(collective, graph, RIG_WAIT_NS));
+        check_moved(rig, c, collective, &before);
+        rig_check(rig, &again, i ? "again" : "once");
+    }
+    hcq_graph_destroy(graph);
+    hcq_collective_destroy(collective);
+}
+
+static void
+run_algorithms(struct fleet *rig, struct rig_case *c)
+{
+    unsigned by;
+
+    for (by = HCQ_COLLECTIVE_ONE_SHOT; by < HCQ_COLLECTIVE_ALGORITHM_COUNT;
+         by++) {
+        c->by = (enum hcq_collective_algorithm)by;
+        c->seed++;
+        if (is_possible(rig, c))
+            run_case(rig, c);
+    }
+}
+
+/* Adreno has no float64, for one. */
+static bool
+lacks_dtype(struct fleet *rig, enum hcq_dtype dtype)
+{
+    const struct hcq_sum_kernel kernel = {.dtype = dtype, .n_terms = 2};
+    struct hcq_sum_program program;
+    bell_status status =
+        tensor_sums_get(rig->sums, rig->devs[0], &kernel, &program);
+
+    if (status != BELL_E_UNSUPPORTED)
+        expect_ok(status);
+    return status != BELL_OK;
+}
+
+/* All dtypes of both sums; the other kinds only move bytes. */
+static void
+sweep_dtypes(struct fleet *rig)
+{
+    struct rig_case c = {.count = 333, .seed = 1};
+    enum hcq_dtype dtype;
+
+    for (dtype = 0; dtype < HCQ_DTYPE_COUNT; dtype++) {
+        if (lacks_dtype(rig, dtype)) {
+            print_message("# no %s: %s\n", hcq_dtype_name(dtype),
+                          bell_error_last()->message);
+            continue;
+        }
+        c.dtype = dtype;
+        c.kind = HCQ_COLLECTIVE_ALL_REDUCE;
+        run_algorithms(rig, &c);
+        c.kind = HCQ_COLLECTIVE_REDUCE_SCATTER;
+        run_algorithms(rig, &c);
+    }
+}
+
+static void
+sweep_kinds(struct fleet *rig)
+{
+    static const uint64_t counts[] = {0, 1, 67, 2003};
+    struct rig_case c = {.seed = 100};
+    enum hcq_collective_kind kind;
+    size_t i;
+
+    for (kind = 0; kind < HCQ_COLLECTIVE_KIND_COUNT; kind++) {
+        /* fewer of them for many devices, which take longer */
+        for (i = rig->n > 4 ? 2 : 0; i < sizeof(counts) / sizeof(counts[0]);
+             i++) {
+            c.kind = kind;
+            c.count = counts[i];
+            c.dtype = i % 2 ? HCQ_DTYPE_F32 : HCQ_DTYPE_BF16;
+            c.root = (uint32_t)i % rig->n;
+            c.target = (c.root + 1) % rig->n;
+            c.offset = i % 3 * 4;
+            c.in_place = false;
+            run_algorithms(rig, &c);
+            c.in_place = kind != HCQ_COLLECTIVE_ALL_TO_ALL &&
+                         kind != HCQ_COLLECTIVE_SEND;
+            c.root = (c.root + 2) % rig->n;
+            if (c.in_place)
+                run_algorithms(rig, &c);
+        }
+    }
+}
+
+/* Bytes at odd addresses, which sums do not take. */
+static void
+sweep_odd(struct fleet *rig)
+{
+    struct rig_case c = {.kind = HCQ_COLLECTIVE_ALL_GATHER,
+                         .dtype = HCQ_DTYPE_U8,
+                         .count = 1001,
+                         .offset = 3,
+                         .seed = 200};
+
+    run_algorithms(rig, &c);
+    c.kind = HCQ_COLLECTIVE_ALL_REDUCE;
+    run_algorithms(rig, &c);
+    c.kind = HCQ_COLLECTIVE_BROADCAST;
+    c.dtype = HCQ_DTYPE_I64;
+    run_algorithms(rig, &c);
+}
+
+/* Large enough for several chunks of a ring, and for copy queues. The last one
+ * is as the model chooses. */
+static void
+sweep_large(struct fleet *rig)
+{
+    struct rig_case c = {.kind = HCQ_COLLECTIVE_ALL_REDUCE,
+                         .dtype = HCQ_DTYPE_F32,
+                         .count = (LARGE_BYTES >> (rig->n > 4 ? 4 : 2)) - 5,
+                         .in_place = true,
+                         .seed = 300};
+
+    run_algorithms(rig, &c);
+    c.kind = HCQ_COLLECTIVE_ALL_GATHER;
+    c.count /= rig->n;
+    run_algorithms(rig, &c);
+    c.kind = HCQ_COLLECTIVE_REDUCE_SCATTER;
+    c.dtype = HCQ_DTYPE_F16;
+    c.by = HCQ_COLLECTIVE_AUTO;
+    run_case(rig, &c);
+}
+
+static void
+sweep(void (*fn)(struct fleet *rig), uint64_t most_bytes, bool copy_queues)
+{
+    struct fleet rig;
+    uint32_t i;
+
+    for (i = 0; i < n_sets; i++) {
+        rig_open(&rig, devices, n_devices[i],
+                 most_bytes == LARGE_BYTES ? most_bytes
+                                           : most_bytes * n_devices[i],
+                 copy_queues);
+        fn(&rig);
+        rig_close(&rig);
+    }
+}
+
+static void
+test_dtypes(void **state)
+{
+    (void)state;
+    sweep(sweep_dtypes, 333 * 8, false);
+}
+
+static void
+test_kinds(void **state)
+{
+    (void)state;
+    sweep(sweep_kinds, 2003 * 4, false);
+}
+
+static void
+test_odd(void **state)
+{
+    (void)state;
+    sweep(sweep_odd, 1001 * 8, false);
+}
+
+static void
+test_large(void **state)
+{
+    (void)state;
+    sweep(sweep_large, LARGE_BYTES, true);
+}
+
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_odd),
+        cmocka_unit_test(test_large),
+    };
+    int i;
+
+    if (argc > 1)
+        devices = argv[1];
+    for (i = 2; i < argc && n_sets < 4; i++)
+        n_devices[n_sets++] = (uint32_t)atoi(argv[i]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,334 @@
+/* Collectives one of whose devices is lost, hangs, or whose kernel refuses
+ * calls: the message names device, command and collective, the others go
+ * on and stay usable, nothing is kept.
+ */
+#include "collective_rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/nv/sim_nv.h"
+#include "tests/unit/expect.h"
+#include "tests/unit/sanitized.h"
+#include "tests/unit/sim_kept.h"
+#include "tests/unit/usage.h"
+
+#define N       3u
+#define BAD_VA  0xdead000000ull
+#define LOST    1u /* the rank that goes wrong */
+#define SOON_NS (50ull * 1000000)
+
+static const char *const sets[] = {
+    "CPU",
+    "NV:*@sim:sm_90*3",
+    "AMD:*@sim:gfx942*3",
+};
+#define N_SETS (sizeof(sets) / sizeof(sets[0]))
+
+static const struct rig_case first_case = {
+    .kind = HCQ_COLLECTIVE_ALL_REDUCE,
+    .by = HCQ_COLLECTIVE_TWO_SHOT,
+    .dtype = HCQ_DTYPE_F32,
+    .count = 501,
+    .seed = 7,
+};
+
+static void
+run_right(struct fleet *rig, struct hcq_graph *graph,
+          struct hcq_collective *collective, uint64_t seed)
+{
+    struct rig_case c = first_case;
+
+    c.seed = seed;
+    rig_prepare(rig, &c);
+    expect_ok(hcq_graph_submit(graph, NULL));
+    expect_ok(hcq_collective_wait(collective, graph, RIG_WAIT_NS));
+    rig_check(rig, &c, "after it");
+}
+
+/* The rank and its device, as messages have it. */
+static void
+expect_named(const struct fleet *rig, uint32_t rank, const char *what)
+{
+    char part[HCQ_NAME_MAX + 64];
+
+    snprintf(part, sizeof(part), "rank %u (%s) %s", rank,
+             hcq_device_name(rig->devs[rank]), what);
+    if (!strstr(bell_error_last()->message, part))
+        fail_msg("\"%s\" is not in \"%s\"", part, bell_error_last()->message);
+    if (!strstr(bell_error_last()->message,
+                "test: all-reduce of 3 x 501 float32, two-shot"))
+        fail_msg("no collective in \"%s\"", bell_error_last()->message);
+}
+
+/* Between two collectives a device copies from where nothing is. On AMD's cards
+ * the process is then done with that card: docs/hardware/amd-kernel.md. */
+static void
+build_bad(struct fleet *rig, struct hcq_graph **out_graph,
+          struct hcq_collective *out[2])
+{
+    const struct hcq_graph_desc graph_desc = {.struct_size = sizeof(graph_desc),
+                                              .name = "step",
+                                              .queues = rig->queues,
+                                              .n_queues = rig->n_queues};
+    struct hcq_collective_rank ranks[RIG_RANKS_MAX];
+    struct hcq_collective_desc desc;
+    struct hcq_graph_arg to, from;
+
+    rig_describe(rig, &first_case, ranks, &desc);
+    expect_ok(hcq_graph_create(&graph_desc, out_graph));
+    expect_ok(hcq_collective_add(*out_graph, &desc, &out[0]));
+    to = hcq_graph_memory(rig->out[LOST]->va, 64, HCQ_ACCESS_WRITE);
+    from = hcq_graph_memory(BAD_VA, 64, HCQ_ACCESS_READ);
+    hcq_graph_copy(*out_graph, rig->devs[LOST], &to, &from, 64);
+    expect_ok(hcq_collective_add(*out_graph, &desc, &out[1]));
+    expect_ok(hcq_graph_end(*out_graph));
+}
+
+static void
+lose_one(const char *list)
+{
+    struct hcq_collective *collectives[2], *collective;
+    struct hcq_graph *graph;
+    struct hcq_fault fault;
+    uint64_t live[2], kept;
+    struct fleet rig;
+    bool is_back;
+    uint32_t r;
+
+    rig_open(&rig, list, N, 8192, false);
+    rig_build(&rig, &first_case, &graph, &collective);
+    run_right(&rig, graph, collective, 1);
+    hcq_graph_destroy(graph);
+    hcq_collective_destroy(collective);
+    hcq_memory_usage(rig.devs[0], &live[0], &kept);
+    build_bad(&rig, &graph, collectives);
+    expect_ok(hcq_graph_submit(graph, NULL));
+    assert_int_equal(hcq_collective_wait(collectives[1], graph, RIG_WAIT_NS),
+                     BELL_E_DEVICE_LOST);
+    expect_named(&rig, LOST, "is lost");
+    hcq_device_fault(rig.devs[LOST], &fault);
+    assert_int_equal(fault.kind, HCQ_FAULT_MEMORY);
+    print_message("# %s\n", bell_error_last()->message);
+    for (r = 0; r < N; r++) {
+        if (r == LOST)
+            continue;
+        expect_ok(hcq_device_synchronize(rig.devs[r], RIG_WAIT_NS));
+        expect_ok(hcq_device_status(rig.devs[r]));
+    }
+    is_back = hcq_device_recover(rig.devs[LOST]) == BELL_OK;
+    assert_true(is_back || strncmp(list, "AMD", 3) == 0);
+    hcq_graph_destroy(graph);
+    hcq_collective_destroy(collectives[0]);
+    hcq_collective_destroy(collectives[1]);
+    hcq_memory_usage(rig.devs[0], &live[1], &kept);
+    assert_int_equal(live[1], live[0]);
+    if (is_back) {
+        rig_build(&rig, &first_case, &graph, &collective);
+        run_right(&rig, graph, collective, 2);
+        hcq_graph_destroy(graph);
+        hcq_collective_destroy(collective);
+    }
+    rig_close(&rig);
+    expect_kept();
+}
+
+static void
+test_lost(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < N_SETS; i++)
+        lose_one(sets[i]);
+}
+
+/* The device waits for what never comes, then is recovered: its part is
+ * dropped. The graph is submitted again as it is. */
+static void
+hang_one(const char *list)
+{
+    struct hcq_collective *collective;
+    struct hcq_signal *never;
+    struct hcq_graph *graph;
+    struct hcq_cs *cs;
+    struct fleet rig;
+    uint32_t r, tries;
+
+    rig_open(&rig, list, N, 8192, false);
+    rig_build(&rig, &first_case, &graph, &collective);
+    run_right(&rig, graph, collective, 1);
+    expect_ok(hcq_signal_create(rig.devs[LOST], 0, &never));
+    expect_ok(hcq_queue_begin(rig.queues[LOST], &cs));
+    hcq_cs_wait(cs, never, 1);
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_graph_submit(graph, NULL));
+    for (tries = 0; tries < 1000; tries++) { /* until another one has come */
+        assert_int_equal(hcq_collective_wait(collective, graph, SOON_NS),
+                         BELL_E_TIMEOUT);
+        if (strstr(bell_error_last()->message, "waits for rank 1"))
+            break;
+    }
+    expect_named(&rig, LOST, "has not done command ");
+    print_message("# %s\n", bell_error_last()->message);
+    expect_ok(hcq_device_recover(rig.devs[LOST]));
+    for (r = 0; r < N; r++) {
+        (void)!hcq_graph_wait(graph, RIG_WAIT_NS);
+        expect_ok(hcq_device_synchronize(rig.devs[r], RIG_WAIT_NS));
+    }
+    run_right(&rig, graph, collective, 2);
+    hcq_graph_destroy(graph);
+    hcq_collective_destroy(collective);
+    hcq_signal_destroy(never);
+    rig_close(&rig);
+}
+
+static void
+test_hung(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < N_SETS; i++)
+        hang_one(sets[i]);
+}
+
+/* ---- calls of the kernel that fail --------------------------------------- */
+
+#define GOOD_ENOUGH 12u /* in a row without an error: none is left to fail */
+#define CALLS_MAX   3000u
+#define STEP        (IS_SANITIZED ? 29u : 3u)
+#define HEAP_MAPS   4u
+
+/* What a program has of two devices. */
+struct life {
+    struct hcq_device *devs[2];
+    struct hcq_queue *queues[2];
+    struct hcq_buffer *bufs[2];
+    struct tensor_sums *sums;
+    struct hcq_graph *graph;
+    struct hcq_collective *collective;
+};
+
+static bell_status
+live(struct life *l, const char *const names[2], bool *out_right)
+{
+    const struct hcq_graph_desc graph_desc = {
+        .struct_size = sizeof(graph_desc), .queues = l->queues, .n_queues = 2};
+    struct hcq_collective_rank ranks[2];
+    struct hcq_collective_desc desc = {
+        .struct_size = sizeof(desc),
+        .algorithm = HCQ_COLLECTIVE_ONE_SHOT,
+        .dtype = HCQ_DTYPE_I32,
+        .count = 64,
+        .ranks = ranks,
+        .n_ranks = 2,
+        .get_program = tensor_sums_get,
+    };
+    uint32_t words[64], r, i;
+
+    *out_right = true;
+    BELL_TRY(tensor_sums_create(&l->sums));
+    desc.user = l->sums;
+    for (r = 0; r < 2; r++) {
+        BELL_TRY(hcq_device_open(names[r], &l->devs[r]));
+        BELL_TRY(
+            hcq_queue_create(l->devs[r], HCQ_QUEUE_COMPUTE, &l->queues[r]));
+        BELL_TRY(hcq_buffer_create(l->devs[r], 256, 0, &l->bufs[r]));
+        for (i = 0; i < 64; i++)
+            words[i] = (r + 1) * i;
+        BELL_TRY(hcq_buffer_write(l->bufs[r], 0, words, 256));
+        ranks[r] = (struct hcq_collective_rank){
+            .dev = l->devs[r], .in = l->bufs[r], .out = l->bufs[r]};
+    }
+    BELL_TRY(hcq_graph_create(&graph_desc, &l->graph));
+    BELL_TRY(hcq_collective_add(l->graph, &desc, &l->collective));
+    BELL_TRY(hcq_graph_end(l->graph));
+    BELL_TRY(hcq_graph_submit(l->graph, NULL));
+    BELL_TRY(hcq_collective_wait(l->collective, l->graph, RIG_WAIT_NS));
+    for (r = 0; r < 2; r++) {
+        BELL_TRY(hcq_buffer_read(l->bufs[r], 0, words, 256));
+        for (i = 0; i < 64; i++)
+            *out_right &= words[i] == 3 * i;
+    }
+    return BELL_OK;
+}
+
+static void
+end_life(struct life *l)
+{
+    int r;
+
+    hcq_graph_destroy(l->graph);
+    hcq_collective_destroy(l->collective);
+    tensor_sums_destroy(l->sums);
+    for (r = 0; r < 2; r++) {
+        hcq_buffer_destroy(l->bufs[r]);
+        hcq_queue_destroy(l->queues[r]);
+    }
+    hcq_device_close(l->devs[0]);
+    hcq_device_close(l->devs[1]);
+}
+
+/* The n-th call of each device's own fails, alone or with all behind it. */
+static void
+fail_calls(const char *backend, const char *box, const char *plus)
+{
+    unsigned n, n_good = 0, n_bad = 0;
+    struct usage before = {0, 0};
+    char names[2][96];
+    const char *list[2] = {names[0], names[1]};
+
+    for (n = 1; n_good < GOOD_ENOUGH; n += n_good ? 1 : STEP) {
+        struct life life = {.graph = NULL};
+        bell_status status;
+        bool right;
+        int r;
+
+        assert_true(n < CALLS_MAX);
+        for (r = 0; r < 2; r++)
+            snprintf(names[r], sizeof(names[r]),
+                     "%s:%d@fault:any:%u%s=EIO@sim:%s", backend, r, n, plus,
+                     box);
+        bell_error_clear();
+        status = live(&life, list, &right);
+        if (status != BELL_OK &&
+            !strstr(bell_error_last()->message, "planned for call "))
+            fail_msg("%s: told: %s", names[0], bell_error_last()->message);
+        assert_true(right);
+        end_life(&life);
+        if (sim_nv_machine_exists())
+            fail_msg("%s: the simulated machine is still there", names[0]);
+        expect_kept();
+        n_good = status == BELL_OK ? n_good + 1 : 0;
+        n_bad += status != BELL_OK;
+        if (n_bad == 3 && status != BELL_OK)
+            before = usage_now();
+    }
+    assert_true(n_bad > 3);
+    usage_expect(before, n_bad / 2 + HEAP_MAPS, names[0]);
+    print_message("# %s%s: %u of %u runs failed\n", box, plus, n_bad, n);
+}
+
+static void
+test_calls(void **state)
+{
+    (void)state;
+    fail_calls("NV", "h100*2", "+");
+    fail_calls("NV", "h100*2", "");
+    fail_calls("AMD", "gfx942*2", "+");
+    fail_calls("AMD", "gfx942*2", "");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hung),
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_lost),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

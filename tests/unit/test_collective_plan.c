@@ -1,0 +1,451 @@
+/* Plans of collectives: which bytes go where, by formulas; which algorithm is
+ * taken; what is refused; and what memory that runs out leaves behind.
+ */
+#include "collective_rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tests/unit/expect.h"
+
+#define N    4u
+#define LINE 64u
+
+static struct hcq_device *devs[N];
+static struct hcq_buffer *bufs[N];
+static struct hcq_collective_rank ranks[N];
+static struct hcq_collective_desc desc;
+static struct hcq_collective_info info;
+
+static int
+open_devices(void **state)
+{
+    uint32_t r;
+
+    (void)state;
+    for (r = 0; r < N; r++) {
+        expect_ok(hcq_device_open("CPU", &devs[r]));
+        expect_ok(hcq_buffer_create(devs[r], 65536, 0, &bufs[r]));
+    }
+    return 0;
+}
+
+static int
+close_devices(void **state)
+{
+    uint32_t r;
+
+    (void)state;
+    for (r = 0; r < N; r++)
+        hcq_device_close(devs[r]);
+    return 0;
+}
+
+static void
+describe(enum hcq_collective_kind kind, enum hcq_collective_algorithm by,
+         enum hcq_dtype dtype, uint64_t count)
+{
+    uint32_t r;
+
+    for (r = 0; r < N; r++)
+        ranks[r] = (struct hcq_collective_rank){.dev = devs[r]};
+    desc = (struct hcq_collective_desc){
+        .struct_size = sizeof(desc),
+        .kind = kind,
+        .algorithm = by,
+        .dtype = dtype,
+        .count = count,
+        .ranks = ranks,
+        .n_ranks = N,
+        .root = 1,
+        .target = 2,
+    };
+}
+
+static void
+explain(enum hcq_collective_kind kind, enum hcq_collective_algorithm by,
+        enum hcq_dtype dtype, uint64_t count)
+{
+    describe(kind, by, dtype, count);
+    memset(&info, 0, sizeof(info));
+    info.struct_size = sizeof(info);
+    expect_ok(hcq_collective_explain(&desc, &info));
+}
+
+/* ---- bytes --------------------------------------------------------------- */
+
+/* Bytes of chunk i where `bytes` are cut into N. */
+static uint64_t
+chunk(uint64_t bytes, uint32_t i)
+{
+    uint64_t each = ((bytes + N - 1) / N + LINE - 1) / LINE * LINE;
+    uint64_t first = i * each;
+
+    if (first >= bytes)
+        return 0;
+    return bytes - first < each ? bytes - first : each;
+}
+
+/* By formula, from one rank to another one: S bytes are `count` elements. */
+static uint64_t
+formula(uint32_t from, uint32_t to)
+{
+    uint64_t s = desc.count * hcq_dtype_bytes(desc.dtype), wide = s;
+    bool up = to == from + 1, down = from == to + 1;
+    bool next = to == (from + 1) % N;
+
+    if (desc.dtype == HCQ_DTYPE_F16 && from > 0)
+        wide = 2 * s; /* partial sums in float32 */
+    switch (desc.kind) {
+    case HCQ_COLLECTIVE_ALL_REDUCE:
+        return info.algorithm == HCQ_COLLECTIVE_ONE_SHOT ? s
+               : info.algorithm == HCQ_COLLECTIVE_TWO_SHOT
+                   ? chunk(s, to) + chunk(s, from)
+               : up   ? wide
+               : down ? s
+                      : 0;
+    case HCQ_COLLECTIVE_REDUCE_SCATTER:
+        return info.algorithm == HCQ_COLLECTIVE_ONE_SHOT ? s
+               : up                                      ? N * wide
+               : down                                    ? (to + 1) * s
+                                                         : 0;
+    case HCQ_COLLECTIVE_ALL_GATHER:
+        return info.algorithm == HCQ_COLLECTIVE_ONE_SHOT ? s
+               : next                                    ? (N - 1) * s
+                                                         : 0;
+    case HCQ_COLLECTIVE_BROADCAST:
+        if (to == desc.root)
+            return 0;
+        if (info.algorithm == HCQ_COLLECTIVE_TWO_SHOT)
+            return from == desc.root ? chunk(s, to) + chunk(s, from)
+                                     : chunk(s, from);
+        if (info.algorithm == HCQ_COLLECTIVE_RING)
+            return next ? s : 0;
+        return from == desc.root ? s : 0;
+    case HCQ_COLLECTIVE_ALL_TO_ALL:
+        return s;
+    case HCQ_COLLECTIVE_GATHER:
+        return to == desc.root ? s : 0;
+    case HCQ_COLLECTIVE_SCATTER:
+        return from == desc.root ? s : 0;
+    case HCQ_COLLECTIVE_SEND:
+        return from == desc.root && to == desc.target ? s : 0;
+    case HCQ_COLLECTIVE_KIND_COUNT:
+        break;
+    }
+    return UINT64_MAX;
+}
+
+static void
+check_bytes(void)
+{
+    uint64_t total = 0;
+    uint32_t a, b;
+
+    for (a = 0; a < N; a++) {
+        assert_int_equal(info.to_host_bytes[a], 0);
+        assert_int_equal(info.from_host_bytes[a], 0);
+        for (b = 0; b < N; b++) {
+            uint64_t want = a == b ? 0 : formula(a, b);
+
+            total += want;
+            if (info.link_bytes[a][b] != want)
+                fail_msg("%s by %s of %llu %s: %llu bytes from %u to %u, not "
+                         "%llu",
+                         hcq_collective_kind_name(desc.kind),
+                         hcq_collective_algorithm_name(info.algorithm),
+                         (unsigned long long)desc.count,
+                         hcq_dtype_name(desc.dtype),
+                         (unsigned long long)info.link_bytes[a][b], a, b,
+                         (unsigned long long)want);
+        }
+    }
+    assert_int_equal(info.total_bytes, total);
+}
+
+static void
+test_bytes(void **state)
+{
+    static const uint64_t counts[] = {0, 1, 67, 1024, 300001};
+    unsigned kind, by;
+    size_t i;
+
+    (void)state;
+    for (kind = 0; kind < HCQ_COLLECTIVE_KIND_COUNT; kind++) {
+        for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+            explain((enum hcq_collective_kind)kind, HCQ_COLLECTIVE_AUTO,
+                    HCQ_DTYPE_F16, counts[i]);
+            for (by = 1; by < HCQ_COLLECTIVE_ALGORITHM_COUNT; by++) {
+                if (info.times_ns[by] == 0)
+                    continue;
+                explain((enum hcq_collective_kind)kind,
+                        (enum hcq_collective_algorithm)by,
+                        i % 2 ? HCQ_DTYPE_F16 : HCQ_DTYPE_F64, counts[i]);
+                assert_int_equal(info.algorithm, by);
+                check_bytes();
+            }
+        }
+    }
+}
+
+/* ---- choice -------------------------------------------------------------- */
+
+static void
+test_choice(void **state)
+{
+    unsigned by;
+
+    (void)state;
+    explain(HCQ_COLLECTIVE_ALL_REDUCE, HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32, 2);
+    assert_int_equal(info.algorithm, HCQ_COLLECTIVE_ONE_SHOT);
+    assert_int_equal(info.n_sums, N);
+    assert_int_equal(info.n_copies, 0);
+    assert_int_equal(info.n_steps, 1);
+    assert_int_equal(info.scratch_bytes, 0);
+    assert_false(info.is_rate_known);
+    explain(HCQ_COLLECTIVE_ALL_REDUCE, HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32,
+            1u << 24);
+    assert_int_not_equal(info.algorithm, HCQ_COLLECTIVE_ONE_SHOT);
+    for (by = 1; by < HCQ_COLLECTIVE_ALGORITHM_COUNT; by++)
+        assert_true(info.times_ns[by] >= info.predicted_ns);
+    assert_true(info.times_ns[info.algorithm] == info.predicted_ns);
+    /* in place by one-shot, others read a copy */
+    describe(HCQ_COLLECTIVE_ALL_REDUCE, HCQ_COLLECTIVE_ONE_SHOT, HCQ_DTYPE_F32,
+             16);
+    for (by = 0; by < N; by++)
+        ranks[by].in = ranks[by].out = bufs[by];
+    expect_ok(hcq_collective_explain(&desc, &info));
+    assert_int_equal(info.n_copies, N);
+    assert_int_equal(info.n_steps, 2);
+    assert_int_equal(info.scratch_bytes, 4 * N * 16);
+}
+
+/* By the model, a box of eight H100: one hop where sizes are small, and large
+ * ones as fast as links of 450 GB/s each way allow. */
+static void
+test_box(void **state)
+{
+    struct hcq_collective_rank box[8] = {{NULL}};
+    char name[HCQ_NAME_MAX];
+    double bound_ns;
+    uint32_t r;
+
+    (void)state;
+    describe(HCQ_COLLECTIVE_ALL_REDUCE, HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32,
+             256);
+    desc.ranks = box;
+    desc.n_ranks = 8;
+    for (r = 0; r < 8; r++) {
+        snprintf(name, sizeof(name), "NV:%u@sim:h100*8", r);
+        expect_ok(hcq_device_open(name, &box[r].dev));
+    }
+    expect_ok(hcq_collective_explain(&desc, &info));
+    assert_int_equal(info.n_steps, 1);
+    assert_int_equal(info.n_sums, 8);
+    assert_int_equal(info.n_copies, 0);
+    assert_true(info.is_rate_known);
+    assert_true(info.predicted_ns <= 5000);
+    desc.count = 1u << 28;
+    expect_ok(hcq_collective_explain(&desc, &info));
+    bound_ns = 2 * 7.0 / 8 * (double)desc.count * 4 / 450;
+    print_message("# 1 GiB: %.3f ms, bound %.3f ms, by %s\n",
+                  info.predicted_ns / 1e6, bound_ns / 1e6,
+                  hcq_collective_algorithm_name(info.algorithm));
+    assert_true(info.predicted_ns >= bound_ns * 0.999);
+    assert_true(info.predicted_ns <= bound_ns * 1.05);
+    for (r = 0; r < 8; r++)
+        hcq_device_close(box[r].dev);
+}
+
+/* One rank has nobody to wait for. */
+static void
+test_alone(void **state)
+{
+    (void)state;
+    describe(HCQ_COLLECTIVE_ALL_REDUCE, HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32, 8);
+    desc.n_ranks = 1;
+    expect_ok(hcq_collective_explain(&desc, &info));
+    assert_int_equal(info.n_sums, 0);
+    assert_int_equal(info.n_copies, 1);
+    assert_int_equal(info.total_bytes, 0);
+}
+
+/* A smaller structure of a program that was compiled before. */
+static void
+test_small_info(void **state)
+{
+    (void)state;
+    describe(HCQ_COLLECTIVE_ALL_GATHER, HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_U8, 8);
+    memset(&info, 0x77, sizeof(info));
+    info.struct_size = offsetof(struct hcq_collective_info, n_copies);
+    expect_ok(hcq_collective_explain(&desc, &info));
+    assert_int_equal(info.n_ranks, N);
+    assert_int_equal(info.n_copies, 0x77777777);
+}
+
+/* ---- refusals ------------------------------------------------------------ */
+
+static void
+expect_refused(struct hcq_queue *const *queues, bell_status want,
+               const char *part)
+{
+    const struct hcq_graph_desc graph_desc = {
+        .struct_size = sizeof(graph_desc), .queues = queues, .n_queues = N};
+    struct hcq_collective *collective = NULL;
+    struct hcq_graph *graph;
+
+    expect_ok(hcq_graph_create(&graph_desc, &graph));
+    expect_fails(hcq_collective_add(graph, &desc, &collective), want, part);
+    assert_null(collective);
+    hcq_graph_destroy(graph);
+}
+
+static void
+give_memory(uint64_t in_at, uint64_t out_at)
+{
+    uint32_t r;
+
+    for (r = 0; r < N; r++) {
+        ranks[r].in = ranks[r].out = bufs[r];
+        ranks[r].in_offset = in_at;
+        ranks[r].out_offset = out_at;
+    }
+}
+
+static void
+test_refusals(void **state)
+{
+    struct hcq_queue *queues[N];
+    uint32_t r;
+
+    (void)state;
+    for (r = 0; r < N; r++)
+        expect_ok(hcq_queue_create(devs[r], HCQ_QUEUE_COMPUTE, &queues[r]));
+    describe(HCQ_COLLECTIVE_ALL_REDUCE, HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32, 64);
+    expect_refused(queues, BELL_E_INVALID,
+                   "all-reduce: the input of rank 0 is not a buffer of CPU:0");
+    give_memory(0, 4);
+    expect_refused(queues, BELL_E_INVALID,
+                   "all-reduce: the output of rank 0 overlaps its input and "
+                   "does not begin where that does");
+    give_memory(0, 32768);
+    expect_refused(queues, BELL_E_INVALID, "all-reduce: nobody gives sum");
+    desc.get_program = tensor_sums_get;
+    give_memory(2, 32768);
+    expect_refused(queues, BELL_E_INVALID,
+                   "which is not a multiple of a "
+                   "float32");
+    give_memory(0, 65536 - 255);
+    expect_refused(queues, BELL_E_INVALID,
+                   "the output of rank 0: 256 bytes from 65281 on of a buffer "
+                   "of 65536");
+    desc.n_ranks = 17;
+    expect_refused(queues, BELL_E_INVALID,
+                   "all-reduce: 17 ranks, expected 1 to 16");
+    describe(HCQ_COLLECTIVE_ALL_TO_ALL, HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32, 4);
+    give_memory(0, 0);
+    expect_refused(queues, BELL_E_INVALID,
+                   "all-to-all: the output of rank 0 overlaps its input, which "
+                   "this kind does not allow");
+    desc.algorithm = HCQ_COLLECTIVE_RING;
+    give_memory(0, 32768);
+    expect_refused(queues, BELL_E_UNSUPPORTED,
+                   "all-to-all: there is no ring algorithm for it");
+    describe(HCQ_COLLECTIVE_SEND, HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32, 4);
+    desc.target = N;
+    expect_refused(queues, BELL_E_INVALID,
+                   "send: root 1, target 4: there are 4 ranks");
+    desc.kind = HCQ_COLLECTIVE_ALL_GATHER;
+    desc.count = UINT64_MAX / 16;
+    expect_refused(queues, BELL_E_INVALID, "elements are too many");
+    desc.struct_size--;
+    expect_refused(queues, BELL_E_INVALID, "collective: a descriptor of");
+    ranks[2].dev = NULL;
+    desc.struct_size++;
+    desc.count = 1;
+    expect_refused(queues, BELL_E_INVALID, "all-gather: rank 2 has no device");
+    for (r = 0; r < N; r++)
+        hcq_queue_destroy(queues[r]);
+}
+
+/* ---- out of memory ------------------------------------------------------- */
+
+static bell_status
+add_and_end(struct fleet *rig, const struct rig_case *c)
+{
+    const struct hcq_graph_desc graph_desc = {.struct_size = sizeof(graph_desc),
+                                              .queues = rig->queues,
+                                              .n_queues = rig->n_queues};
+    struct hcq_collective *collective = NULL;
+    struct hcq_collective_desc one;
+    struct hcq_graph *graph = NULL;
+    bell_status status;
+
+    rig_describe(rig, c, ranks, &one);
+    status = hcq_graph_create(&graph_desc, &graph);
+    if (status == BELL_OK)
+        status = hcq_collective_add(graph, &one, &collective);
+    if (status == BELL_OK)
+        status = hcq_graph_end(graph);
+    hcq_graph_destroy(graph);
+    hcq_collective_destroy(collective);
+    return status;
+}
+
+/* The n-th allocation fails, alone or with all behind it. */
+static void
+run_out(const char *list)
+{
+    struct rig_case c = {.kind = HCQ_COLLECTIVE_ALL_REDUCE,
+                         .by = HCQ_COLLECTIVE_ONE_SHOT,
+                         .dtype = HCQ_DTYPE_BF16,
+                         .count = 100,
+                         .in_place = true};
+    uint64_t n, live[2], kept[2];
+    struct fleet rig;
+    int once;
+
+    rig_open(&rig, list, 3, 1024, false);
+    expect_ok(add_and_end(&rig, &c)); /* the kernels are there from now on */
+    hcq_memory_usage(rig.devs[1], &live[0], &kept[0]);
+    for (once = 0; once < 2; once++) {
+        for (n = 1;; n++) {
+            bell_status status;
+
+            assert_true(n < 2000);
+            host_fail_after(n, once);
+            status = add_and_end(&rig, &c);
+            host_fail_after(0, 0);
+            hcq_memory_usage(rig.devs[1], &live[1], &kept[1]);
+            assert_int_equal(live[1], live[0]);
+            if (status == BELL_OK)
+                break;
+            assert_int_equal(status, BELL_E_NO_MEMORY);
+        }
+        assert_true(n > 20);
+    }
+    rig_close(&rig);
+}
+
+static void
+test_no_memory(void **state)
+{
+    (void)state;
+    run_out("CPU");
+    run_out("AMD:*@sim:gfx942*3");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bytes),      cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_box),        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_small_info), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_no_memory),
+    };
+
+    return cmocka_run_group_tests(tests, open_devices, close_devices);
+}

@@ -1,0 +1,135 @@
+/* What the host does for a replay of a collective: one submission a queue, and
+ * no allocation, lock or call of the kernel on the thread that submits.
+ */
+#include "collective_rig.h"
+
+#include <string.h>
+
+#include "hcq/amd/amd_kfd.h"
+#include "hcq/nv/nv.h"
+#include "tests/unit/launch_rig.h"
+
+#define N         3u
+#define N_REPLAYS 50u
+
+static struct kio *
+kio_of(struct hcq_device *dev)
+{
+    if (strcmp(dev->info.backend, "NV") == 0)
+        return nv_device_of(dev)->kio;
+    if (strcmp(dev->info.backend, "AMD") == 0)
+        return amd_device_of(dev)->process->kio;
+    return NULL; /* the CPU has none */
+}
+
+static void
+count_all(struct fleet *rig, bool on)
+{
+    uint32_t r;
+
+    for (r = 0; r < N; r++) {
+        struct kio *kio = kio_of(rig->devs[r]);
+
+        if (!kio || (r > 0 && kio == kio_of(rig->devs[0])))
+            continue; /* AMD's devices share one */
+        if (on)
+            count_kio(kio);
+        else
+            stop_counting(kio);
+    }
+}
+
+static uint64_t
+submissions(const struct fleet *rig)
+{
+    uint64_t n = 0;
+    uint32_t q;
+
+    for (q = 0; q < rig->n_queues; q++)
+        n += hcq_signal_value(hcq_queue_timeline(rig->queues[q]));
+    return n;
+}
+
+static void
+replay(const char *list, enum hcq_collective_algorithm by)
+{
+    const struct rig_case c = {.kind = HCQ_COLLECTIVE_ALL_REDUCE,
+                               .by = by,
+                               .dtype = HCQ_DTYPE_BF16,
+                               .count = 3001,
+                               .seed = 5};
+    struct hcq_graph_info info = {.struct_size = sizeof(info)};
+    struct hcq_collective *collective;
+    struct hcq_graph *graph;
+    struct fleet rig;
+    uint64_t before;
+    uint32_t i;
+
+    rig_open(&rig, list, N, 65536, true);
+    rig_build(&rig, &c, &graph, &collective);
+    rig_prepare(&rig, &c);
+    for (i = 0; i < 2; i++) {
+        expect_ok(hcq_graph_submit(graph, NULL));
+        expect_ok(hcq_collective_wait(collective, graph, RIG_WAIT_NS));
+    }
+    hcq_graph_get_info(graph, &info);
+    before = submissions(&rig);
+    memset(&counts, 0, sizeof(counts));
+    for (i = 0; i < N_REPLAYS; i++) {
+        struct counts then;
+
+        count_all(&rig, true);
+        expect_ok(hcq_graph_submit(graph, NULL));
+        count_all(&rig, false);
+        then = counts;
+        expect_ok(hcq_collective_wait(collective, graph, RIG_WAIT_NS));
+        counts = then;
+    }
+    if (counts.allocations || counts.locks || counts.calls)
+        fail_msg("%s: %u allocations, %u locks, %u calls", list,
+                 counts.allocations, counts.locks, counts.calls);
+    assert_int_equal(submissions(&rig) - before,
+                     (uint64_t)N_REPLAYS * info.n_queues);
+    rig_check(&rig, &c, "replays");
+    hcq_graph_destroy(graph);
+    hcq_collective_destroy(collective);
+    rig_close(&rig);
+}
+
+static void
+test_replays(void **state)
+{
+    static const char *const lists[] = {"CPU", "NV:*@sim:sm_90*3",
+                                        "AMD:*@sim:gfx942*3"};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        replay(lists[i], HCQ_COLLECTIVE_ONE_SHOT);
+        replay(lists[i], HCQ_COLLECTIVE_TWO_SHOT);
+    }
+}
+
+/* The counters do count. */
+static void
+counters_count(void **state)
+{
+    struct fleet rig;
+
+    (void)state;
+    memset(&counts, 0, sizeof(counts));
+    rig_open(&rig, "NV:*@sim:sm_90*3", N, 4096, false);
+    assert_true(counts.allocations > 10 && counts.locks > 10);
+    rig_close(&rig);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counters_count),
+        cmocka_unit_test(test_replays),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
