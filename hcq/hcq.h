@@ -467,10 +467,15 @@ BELL_MUST_CHECK bell_status
 hcq_transfer_wait(struct hcq_queue *queue, uint64_t value,
                   struct hcq_transfer *const *transfers, size_t n);
 
+/* Lets both queues go on that wait for each other, where one of them does not
+ * come to its end: its device is lost, or is to be closed. What the destination
+ * has is undefined. */
+void hcq_transfer_give_up(struct hcq_transfer *transfer);
+
 /* For each of the two queues, once, by the thread that uses it: its timeline has
- * come to its value, or its device does not work any more. Before the device is
- * closed and, for the source's queue, before the source is destroyed. The
- * transfer is freed with the second call. NULL is allowed. */
+ * come to its value, or it was given up and the queue is destroyed. Before the
+ * device is closed and, for the source's queue, before the source is destroyed.
+ * The transfer is freed with the second call. NULL is allowed. */
 void hcq_transfer_release(struct hcq_transfer *transfer,
                           struct hcq_queue *queue);
 

@@ -1,13 +1,15 @@
 /* Copies between buffers of any two devices, queued without a wait.
  *
- * Where the destination's device reaches the source's memory, and both reach
- * each other's signals, it copies when the source is `ready`, and the source's
- * queue waits until it is `done`. Else each copies its half, chunk after chunk, through host memory
- * that both see: `filled` counts what the source has put there, `emptied` what
- * the destination has taken.
+ * Two words of host memory that both see order the queues: `filled` counts what
+ * the source has given, `emptied` what the destination has taken.
+ *
+ * Where the destination's device reaches the source's memory, it copies when
+ * that is filled, and the source's queue waits until it is emptied. Else each
+ * copies its half, chunk after chunk, through host memory too.
  *
  * Both sides may be used by different threads afterwards, and end in any order:
- * a lock guards what they share, and the last frees it.
+ * a lock guards what they share. Who sets a word may still look at it when the
+ * other side has seen its value, so the last one frees the words.
  */
 #include <assert.h>
 
@@ -46,12 +48,10 @@ struct hcq_transfer {
     uint64_t epochs[SIDES]; /* of the devices, when it was queued */
     uint64_t dst_value;     /* of the destination's timeline, when it is over */
     bool is_released[SIDES];
-    /* One copy: the source's memory as the destination sees it, and signals,
-     * each of the device that waits for it. */
-    struct hcq_buffer *peer;         /* owned; or NULL */
-    struct hcq_signal *ready, *done; /* owned; or NULL */
-    /* Two: the chunks, and the signals, as each side sees them. */
-    struct hcq_shared *chunks, *words; /* owned; or NULL */
+    struct hcq_shared *words;  /* owned */
+    struct hcq_buffer *peer;   /* owned: the source for the destination; or */
+    struct hcq_shared *chunks; /* owned: of the halves; or NULL */
+    /* As each side sees them. */
     struct hcq_signal filled[SIDES], emptied[SIDES];
 };
 
@@ -59,33 +59,36 @@ static void
 free_transfer(struct hcq_transfer *t)
 {
     hcq_buffer_destroy(t->peer);
-    hcq_signal_destroy(t->ready);
-    hcq_signal_destroy(t->done);
     hcq_shared_destroy(t->chunks);
     hcq_shared_destroy(t->words);
     pthread_mutex_destroy(&t->lock);
     host_free(t);
 }
 
-/* ---- one copy ---- */
-
-/* What it takes; BELL_E_UNSUPPORTED: they do not reach each other. */
+/* Host memory of that size that both see. */
 static BELL_MUST_CHECK bell_status
-reach(struct hcq_transfer *t, const struct hcq_buffer *src)
+share(const struct hcq_transfer *t, uint64_t size_bytes,
+      struct hcq_shared **out_shared)
 {
-    struct hcq_device *from = t->queues[SRC]->dev, *to = t->queues[DST]->dev;
-    bool there, back;
+    struct hcq_device *devs[SIDES] = {t->queues[SRC]->dev, t->queues[DST]->dev};
 
-    BELL_TRY(hcq_signal_reaches(to, from, &there));
-    BELL_TRY(hcq_signal_reaches(from, to, &back));
-    if (!there || !back)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "%s and %s cannot use each other's signals",
-                         to->info.name, from->info.name);
-    BELL_TRY(hcq_buffer_create_peer(to, src, &t->peer));
-    BELL_TRY(hcq_signal_create(to, 0, &t->ready));
-    return hcq_signal_create(from, 0, &t->done);
+    return hcq_shared_create(devs, SIDES, size_bytes, out_shared);
 }
+
+static BELL_MUST_CHECK bell_status
+make_words(struct hcq_transfer *t)
+{
+    uint32_t i;
+
+    BELL_TRY(share(t, 2 * HCQ_SIGNAL_BYTES, &t->words));
+    for (i = 0; i < SIDES; i++) {
+        hcq_shared_signal(t->words, i, 0, &t->filled[i]);
+        hcq_shared_signal(t->words, i, HCQ_SIGNAL_BYTES, &t->emptied[i]);
+    }
+    return BELL_OK;
+}
+
+/* ---- one copy ---- */
 
 static BELL_MUST_CHECK bell_status
 queue_one(struct hcq_transfer *t, const struct hcq_buffer *dst,
@@ -97,19 +100,19 @@ queue_one(struct hcq_transfer *t, const struct hcq_buffer *dst,
     bell_status status;
 
     BELL_TRY(hcq_queue_begin(to, &cs));
-    hcq_cs_wait(cs, t->ready, 1);
+    hcq_cs_wait(cs, &t->filled[DST], 1);
     hcq_cs_copy(cs, dst->va, t->peer->va, size_bytes);
-    hcq_cs_signal(cs, t->done, 1);
+    hcq_cs_signal(cs, &t->emptied[DST], 1);
     BELL_TRY(hcq_cs_submit(cs, &out_values[DST]));
     status = hcq_queue_begin(from, &cs);
     if (status == BELL_OK) {
-        hcq_cs_signal(cs, t->ready, 1);
-        hcq_cs_wait(cs, t->done, 1);
+        hcq_cs_signal(cs, &t->filled[SRC], 1);
+        hcq_cs_wait(cs, &t->emptied[SRC], 1);
         status = hcq_cs_submit(cs, &out_values[SRC]);
     }
     if (status != BELL_OK) { /* nothing keeps the memory as it is */
         bell_error_hold(&hold);
-        hcq_signal_set(t->ready, 1);
+        hcq_signal_set(&t->filled[DST], GO_ON);
         (void)!hcq_queue_wait(to, HCQ_WAIT_WHILE_MOVING);
         bell_error_release(&hold);
     }
@@ -117,22 +120,6 @@ queue_one(struct hcq_transfer *t, const struct hcq_buffer *dst,
 }
 
 /* ---- two copies ---- */
-
-static BELL_MUST_CHECK bell_status
-share(struct hcq_transfer *t, uint64_t chunk_bytes)
-{
-    struct hcq_device *devs[SIDES] = {t->queues[SRC]->dev, t->queues[DST]->dev};
-    uint32_t i;
-
-    BELL_TRY(
-        hcq_shared_create(devs, SIDES, N_CHUNKS * chunk_bytes, &t->chunks));
-    BELL_TRY(hcq_shared_create(devs, SIDES, 2 * HCQ_SIGNAL_BYTES, &t->words));
-    for (i = 0; i < SIDES; i++) {
-        hcq_shared_signal(t->words, i, 0, &t->filled[i]);
-        hcq_shared_signal(t->words, i, HCQ_SIGNAL_BYTES, &t->emptied[i]);
-    }
-    return BELL_OK;
-}
 
 static BELL_MUST_CHECK bell_status
 queue_half(struct hcq_transfer *t, enum side side, const struct hcq_buffer *buf,
@@ -236,19 +223,23 @@ hcq_transfer_create(struct hcq_queue *dst_queue, const struct hcq_buffer *dst,
     t->queues[DST] = dst_queue;
     t->epochs[SRC] = atomic_load(&src->dev->epoch);
     t->epochs[DST] = atomic_load(&dst->dev->epoch);
-    bell_error_hold(&hold);
-    status = reach(t, src);
-    if (status == BELL_E_UNSUPPORTED) {
-        bell_error_release(&hold); /* there is another way */
-        while (chunk_bytes < size_bytes / MOST_CHUNKS)
-            chunk_bytes *= 2;
-        if (size_bytes < chunk_bytes)
-            chunk_bytes = align_up(size_bytes, HCQ_SIGNAL_BYTES);
-        status = share(t, chunk_bytes);
-        if (status == BELL_OK)
-            status = queue_two(t, dst, src, size_bytes, chunk_bytes, values);
-    } else if (status == BELL_OK) {
-        status = queue_one(t, dst, size_bytes, values);
+    status = make_words(t);
+    if (status == BELL_OK) {
+        bell_error_hold(&hold);
+        status = hcq_buffer_create_peer(dst->dev, src, &t->peer);
+        if (status == BELL_OK) {
+            status = queue_one(t, dst, size_bytes, values);
+        } else if (status == BELL_E_UNSUPPORTED) {
+            bell_error_release(&hold); /* there is another way */
+            while (chunk_bytes < size_bytes / MOST_CHUNKS)
+                chunk_bytes *= 2;
+            if (size_bytes < chunk_bytes)
+                chunk_bytes = align_up(size_bytes, HCQ_SIGNAL_BYTES);
+            status = share(t, N_CHUNKS * chunk_bytes, &t->chunks);
+            if (status == BELL_OK)
+                status =
+                    queue_two(t, dst, src, size_bytes, chunk_bytes, values);
+        }
     }
     if (status != BELL_OK) {
         bell_error_hold(&hold);
@@ -262,20 +253,6 @@ hcq_transfer_create(struct hcq_queue *dst_queue, const struct hcq_buffer *dst,
     return BELL_OK;
 }
 
-/* The source's device is lost, or the transfer would be over: what the other
- * copies is of no use, but its memory has to stay until it has been copied. */
-static void
-end_copy(struct hcq_transfer *t)
-{
-    uint64_t start_ns = time_now_ns();
-
-    hcq_signal_set(t->ready, 1);
-    while (!hcq_signal_value(t->done) &&
-           !hcq_device_is_lost(t->queues[DST]->dev) &&
-           time_now_ns() - start_ns < END_NS)
-        hcq_nap(NAP_NS);
-}
-
 /* The other side's device does not do its part any more; the lock is held. */
 static BELL_MUST_CHECK bell_status
 meet_loss(struct hcq_transfer *t, enum side side, uint64_t value)
@@ -283,10 +260,7 @@ meet_loss(struct hcq_transfer *t, enum side side, uint64_t value)
     struct hcq_device *dev = t->queues[SRC + DST - side]->dev;
 
     if (side == SRC) { /* which has given all it has */
-        if (t->done)
-            hcq_signal_set(t->done, 1);
-        if (t->words)
-            hcq_signal_set(&t->emptied[SRC], GO_ON);
+        hcq_signal_set(&t->emptied[SRC], GO_ON);
         return BELL_OK;
     }
     if (t->dst_value > value)
@@ -348,39 +322,44 @@ hcq_transfer_wait(struct hcq_queue *queue, uint64_t value,
     }
 }
 
-/* Lets the other side go on, if this one did not come to its end: what it would
- * have done is not waited for any more. */
+/* The source's memory has to stay until it has been copied. */
 static void
-let_other_go(struct hcq_transfer *t, enum side side)
+end_copy(struct hcq_transfer *t)
 {
-    if (t->is_released[SRC + DST - side])
-        return;
-    if (side == SRC && t->peer)
-        end_copy(t);
-    if (side == DST && t->done)
-        hcq_signal_set(t->done, 1);
-    if (side == DST && t->words)
-        hcq_signal_set(&t->emptied[SRC], GO_ON);
-    if (side == SRC && t->words)
-        hcq_signal_set(&t->filled[DST], GO_ON);
+    uint64_t start_ns = time_now_ns();
+
+    while (!hcq_signal_value(&t->emptied[SRC]) &&
+           !hcq_device_is_lost(t->queues[DST]->dev) &&
+           time_now_ns() - start_ns < END_NS)
+        hcq_nap(NAP_NS);
 }
 
-/* What the side's device has of it. The mapping goes with the first: the copy
- * is over then, whose side it is. */
+void
+hcq_transfer_give_up(struct hcq_transfer *transfer)
+{
+    pthread_mutex_lock(&transfer->lock);
+    if (!transfer->is_released[SRC])
+        hcq_signal_set(&transfer->emptied[SRC], GO_ON);
+    if (!transfer->is_released[DST])
+        hcq_signal_set(&transfer->filled[DST], GO_ON);
+    pthread_mutex_unlock(&transfer->lock);
+}
+
+/* What the side's device has of it, and the mapping of the source with the
+ * first: the copy is over then, whose side it is. */
 static void
 give_back(struct hcq_transfer *t, enum side side)
 {
-    struct hcq_signal **waited = side == SRC ? &t->done : &t->ready;
-
+    if (side == SRC && t->peer && !t->is_released[DST])
+        end_copy(t);
     hcq_buffer_destroy(t->peer);
     t->peer = NULL;
-    hcq_signal_destroy(*waited);
-    *waited = NULL;
-    if (t->words) {
-        hcq_buffer_destroy(t->chunks->bufs[side]);
-        hcq_buffer_destroy(t->words->bufs[side]);
-        t->chunks->bufs[side] = t->words->bufs[side] = NULL;
-    }
+    hcq_buffer_destroy(t->words->bufs[side]);
+    t->words->bufs[side] = NULL;
+    if (!t->chunks)
+        return;
+    hcq_buffer_destroy(t->chunks->bufs[side]);
+    t->chunks->bufs[side] = NULL;
 }
 
 void
@@ -395,7 +374,6 @@ hcq_transfer_release(struct hcq_transfer *transfer, struct hcq_queue *queue)
     side = queue == transfer->queues[SRC] ? SRC : DST;
     pthread_mutex_lock(&transfer->lock);
     assert(!transfer->is_released[side]);
-    let_other_go(transfer, side);
     give_back(transfer, side);
     transfer->is_released[side] = true;
     is_last = transfer->is_released[SRC + DST - side];

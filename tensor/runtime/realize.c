@@ -308,18 +308,19 @@ free_plan(struct rt_plan *plan)
     host_free(plan->steps);
 }
 
-/* Copies from and to other devices end before what they use is gone. */
+/* Copies from and to other devices end before what they use is gone; those that
+ * do not, keep nobody. */
 static void
-end_sent(struct tensor_runtime *rt)
+end_copies(struct tensor_runtime *rt)
 {
     struct bell_error_hold hold;
 
     if (rt->n_sent == 0 || hcq_device_is_inherited(rt->dev))
         return;
     bell_error_hold(&hold);
-    (void)!rt_wait(rt, rt->last_value);
+    if (rt_wait(rt, rt->last_value) != BELL_OK)
+        rt_give_up_sent(rt);
     bell_error_release(&hold);
-    rt_end_sent(rt);
 }
 
 /* The queue ends first: nothing runs while memory and programs go. */
@@ -328,11 +329,12 @@ rt_close(struct tensor_runtime *rt)
 {
     size_t i;
 
-    end_sent(rt);
+    end_copies(rt);
     rt_profile_destroy(rt);
     for (i = 0; i < rt->n_plans; i++)
         rt_tape_destroy(rt->plans[i].tape);
     hcq_queue_destroy(rt->queue);
+    rt_end_sent(rt);
     for (i = 0; i < rt->n_dead; i++)
         hcq_buffer_destroy(rt->dead[i].buf);
     for (i = 0; i < rt->n_kernels; i++)

@@ -94,7 +94,9 @@ BELL_MUST_CHECK bell_status rt_memory_create(struct tensor_runtime *rt,
 /* Gives back what copies from and to other devices took, of those that are
  * over. Before memory is. */
 void rt_reap_sent(struct tensor_runtime *rt);
-/* The same of all of them. */
+/* Lets queues go on that wait for each other in vain. */
+void rt_give_up_sent(struct tensor_runtime *rt);
+/* The same as rt_reap_sent of all of them; the queue is destroyed. */
 void rt_end_sent(struct tensor_runtime *rt);
 /* Gives `buf` (or NULL) back once the queue has passed what is submitted
  * now. */

@@ -29,6 +29,15 @@ rt_reap_sent(struct tensor_runtime *rt)
 }
 
 void
+rt_give_up_sent(struct tensor_runtime *rt)
+{
+    size_t i;
+
+    for (i = 0; i < rt->n_sent; i++)
+        hcq_transfer_give_up(rt->sent[i]);
+}
+
+void
 rt_end_sent(struct tensor_runtime *rt)
 {
     size_t i;

@@ -1,4 +1,5 @@
-/* bell_to between the devices of two contexts: test_to DEVICE DEVICE. */
+/* bell_to between the devices of two contexts: test_to DEVICE DEVICE LOST, of
+ * which one is lost at last, number 0 or 1. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,6 +23,7 @@
 
 static const char *names[2];
 static struct bell_context *ctxs[2];
+static int lost;
 
 static int
 open_both(void **state)
@@ -202,7 +204,8 @@ test_close(void **state)
     }
 }
 
-/* The one that is to give values is lost, and the one that is to get them. */
+/* The device that is to give values is lost, or the one that is to get them.
+ * Some do not work again in this process. */
 static void
 test_lost(void **state)
 {
@@ -210,28 +213,22 @@ test_lost(void **state)
     struct bell_tensor *x, *y;
     struct hcq_signal *gate;
     float values[N];
-    int lost;
 
-    for (lost = 0; lost < 2; lost++) {
-        if (!goes_alone())
-            skip();
-        x = numbers(ctxs[0], 3);
-        expect_ok(bell_realize1(x));
-        gate = hold(ctxs[lost]);
-        y = bell_to(x, ctxs[1]);
-        expect_ok(bell_realize1(y));
-        hcq_device_set_lost(gate->dev, &fault);
-        if (lost == 0)
-            expect_fails(bell_read(y, values, sizeof(values)),
-                         BELL_E_DEVICE_LOST, "waits for values of");
-        else
-            expect_numbers(x, 3, 1);
-        hcq_signal_set(gate, 1);
-        hcq_signal_destroy(gate);
-        bell_context_destroy(ctxs[0]);
-        bell_context_destroy(ctxs[1]);
-        assert_int_equal(open_both(state), 0);
-    }
+    (void)state;
+    if (!goes_alone())
+        skip();
+    x = numbers(ctxs[0], 3);
+    expect_ok(bell_realize1(x));
+    gate = hold(ctxs[lost]);
+    y = bell_to(x, ctxs[1]);
+    expect_ok(bell_realize1(y));
+    hcq_device_set_lost(gate->dev, &fault);
+    if (lost == 0)
+        expect_fails(bell_read(y, values, sizeof(values)), BELL_E_DEVICE_LOST,
+                     "waits for values of");
+    else
+        expect_numbers(x, 3, 1);
+    hcq_signal_set(gate, 1); /* which goes with its device */
 }
 
 int
@@ -245,11 +242,12 @@ main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_lost, open_both, close_both),
     };
 
-    if (argc != 3) {
-        fprintf(stderr, "usage: test_to DEVICE DEVICE\n");
+    if (argc != 4) {
+        fprintf(stderr, "usage: test_to DEVICE DEVICE LOST\n");
         return 2;
     }
     names[0] = argv[1];
     names[1] = argv[2];
+    lost = argv[3][0] == '1';
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
