@@ -82,7 +82,7 @@ fail_full(struct hcq_cs *cs)
 /* Room for a command of n_dw words (at most HCQ_CS_PACKET_DW): in the stream,
  * or in the sink after an error. Never NULL. */
 static inline __attribute__((always_inline)) uint32_t *
-reserve(struct hcq_cs *cs, uint32_t n_dw)
+reserve_words(struct hcq_cs *cs, uint32_t n_dw)
 {
     uint32_t *words;
 
@@ -189,7 +189,7 @@ emit(struct hcq_cs *cs, enum hcq_op op, uint32_t n_words, uint64_t a,
 {
     const uint64_t words[3] = {a, b, c};
     uint32_t n_dw = HCQ_HEAD_DW + 2 * n_words, i;
-    struct hcq_packet *packet = (void *)reserve(cs, n_dw);
+    struct hcq_packet *packet = (void *)reserve_words(cs, n_dw);
 
     assert(n_words <= ARRAY_LEN(words));
     HCQ_PUT(packet->head.op, (uint8_t)op);
@@ -223,7 +223,7 @@ hcq_cs_put_words(struct hcq_cs *cs, const uint32_t *words, uint32_t n_words)
                                     cs_name(cs)));
         return;
     }
-    packet = (void *)reserve(cs, n_dw);
+    packet = (void *)reserve_words(cs, n_dw);
     HCQ_PUT(packet->head.op, (uint8_t)HCQ_OP_WORDS);
     HCQ_PUT(packet->head.flags, 0);
     HCQ_PUT(packet->head.n_dw, (uint16_t)n_dw);
@@ -417,7 +417,7 @@ hcq_cs_exec(struct hcq_cs *cs, const struct hcq_program *prog,
     if (!local)
         local = prog->local[0] ? prog->local : one;
     base = HCQ_CONTAINER(prog, const struct hcq_program_base, pub);
-    exec = (void *)reserve(cs, n_dw);
+    exec = (void *)reserve_words(cs, n_dw);
     HCQ_PUT(exec->head.op, HCQ_OP_EXEC);
     HCQ_PUT(exec->head.flags, 0);
     HCQ_PUT(exec->head.n_dw, (uint16_t)n_dw);

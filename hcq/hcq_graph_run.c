@@ -353,7 +353,7 @@ find_busy(const struct hcq_graph *graph, const struct graph_copy *copy)
  * was recovered, or it never got its part. The signals of one that is done may
  * say anything. Tells of a lost device. */
 static BELL_MUST_CHECK bell_status
-let_go(struct hcq_graph *graph, struct graph_copy *copy)
+let_go_of_streams(struct hcq_graph *graph, struct graph_copy *copy)
 {
     bell_status status = BELL_OK, one;
     uint32_t q;
@@ -402,11 +402,11 @@ wait_graph_copy(struct hcq_graph *graph, struct graph_copy *copy,
             bell_error_prefix("graph '%s', after %.1f ms", graph->name,
                               (double)(time_now_ns() - start_ns) / 1e6);
             bell_error_hold(&hold);
-            (void)!let_go(graph, copy);
+            (void)!let_go_of_streams(graph, copy);
             bell_error_release(&hold);
             return status;
         }
-        BELL_TRY(let_go(graph, copy));
+        BELL_TRY(let_go_of_streams(graph, copy));
     }
     return BELL_OK;
 }
@@ -540,7 +540,7 @@ submit_parts(struct hcq_graph *graph, struct graph_copy *copy, uint64_t *value)
                           graph->name, graph->queues[0]->name,
                           graph->queues[q]->name);
         bell_error_hold(&hold);
-        (void)!let_go(graph, copy);
+        (void)!let_go_of_streams(graph, copy);
         bell_error_release(&hold);
         return bell_error_last()->status;
     }

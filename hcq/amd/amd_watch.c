@@ -94,7 +94,7 @@ add_packets(struct regions *r, uint64_t from, uint64_t to)
 }
 
 static void
-tell(struct regions *r, uint64_t value)
+tell_amd(struct regions *r, uint64_t value)
 {
     const struct amd_channel *channel = r->channel;
     const struct kio_bell bell = {
@@ -129,7 +129,7 @@ amd_watch_ring(const struct amd_channel *channel, uint64_t from, uint64_t value)
         first = 0;
     }
     add_packets(&r, first, last);
-    tell(&r, value);
+    tell_amd(&r, value);
 }
 
 /* Whether the card has read all that is in the ring. */
@@ -152,5 +152,5 @@ amd_watch_settle(const struct amd_channel *channel)
     while (!is_read(channel) && !hcq_device_is_lost(&channel->dev->base) &&
            time_now_ns() - start_ns < SETTLE_NS)
         thread_relax();
-    tell(&r, 0);
+    tell_amd(&r, 0);
 }

@@ -22,7 +22,7 @@
 #define CALM_NS 2000000ull
 
 static struct ocl_device *
-device_of(struct ocl_queue *queue)
+cl_device_of(struct ocl_queue *queue)
 {
     return ocl_device(queue->feed.base.dev);
 }
@@ -30,8 +30,8 @@ device_of(struct ocl_queue *queue)
 /* ---- faults; each returns false: the queue does not go on ---- */
 
 static bool
-lose(struct ocl_queue *queue, const char *call, cl_int error,
-     const struct hcq_program_base *prog)
+lose_cl_device(struct ocl_queue *queue, const char *call, cl_int error,
+               const struct hcq_program_base *prog)
 {
     struct hcq_fault fault = {.kind = HCQ_FAULT_INTERFACE};
 
@@ -70,7 +70,7 @@ lose_address(struct ocl_queue *queue, const char *what,
 /* ---- what waits for events ---- */
 
 static void
-publish(const struct ocl_pending *p)
+publish_cl(const struct ocl_pending *p)
 {
     assert(p->slot);
     __atomic_store_n(&p->slot->value, p->value, __ATOMIC_SEQ_CST);
@@ -83,7 +83,7 @@ publish(const struct ocl_pending *p)
 static uint64_t
 end_of(struct ocl_queue *queue, const struct ocl_pending *p)
 {
-    struct ocl_api *api = &device_of(queue)->api;
+    struct ocl_api *api = &cl_device_of(queue)->api;
     uint64_t now_ns = time_now_ns(), at_ns = now_ns;
     cl_ulong queued = 0, end = 0;
 
@@ -116,7 +116,7 @@ hold(struct ocl_queue *queue)
 }
 
 static void
-let_go(struct ocl_queue *queue)
+let_go_of_cl(struct ocl_queue *queue)
 {
     assert(atomic_load_explicit(&queue->finishing, memory_order_relaxed));
     atomic_store(&queue->finishing, 0);
@@ -133,7 +133,7 @@ static cl_int
 look_at(struct ocl_queue *queue, const struct ocl_pending *p, cl_int *out_state)
 {
     *out_state = CL_COMPLETE; /* without an event: when those before it are */
-    return p->event ? OCL(&device_of(queue)->api, clGetEventInfo, p->event,
+    return p->event ? OCL(&cl_device_of(queue)->api, clGetEventInfo, p->event,
                           CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(*out_state),
                           out_state, NULL)
                     : CL_SUCCESS;
@@ -144,9 +144,9 @@ static void
 publish_both(struct ocl_pending *passed, const struct ocl_pending *p)
 {
     if (passed->slot)
-        publish(passed);
+        publish_cl(passed);
     passed->slot = NULL;
-    publish(p);
+    publish_cl(p);
 }
 
 /* The oldest ones that are complete, held: does what they are for. Of a
@@ -170,7 +170,7 @@ finish_done(struct ocl_queue *queue)
         if (err == CL_SUCCESS && state < 0)
             err = state;
         if (err != CL_SUCCESS) {
-            ok = lose(queue, "clWaitForEvents", err, p->prog);
+            ok = lose_cl_device(queue, "clWaitForEvents", err, p->prog);
             break;
         }
         if (p->host_ns)
@@ -182,12 +182,12 @@ finish_done(struct ocl_queue *queue)
         else
             publish_both(&passed, p);
         if (p->event)
-            device_of(queue)->api.clReleaseEvent(p->event);
+            cl_device_of(queue)->api.clReleaseEvent(p->event);
         p->event = NULL;
         n_done++;
     }
     if (passed.slot)
-        publish(&passed);
+        publish_cl(&passed);
     /* only now: who finds nothing pending stores a value at once (push) */
     atomic_store(&queue->n_done, n_done);
     return ok;
@@ -197,7 +197,7 @@ finish_done(struct ocl_queue *queue)
  * the last, if none does, and for 0 of the oldest; held. Those before it are
  * complete then. */
 static bool
-wait_for(struct ocl_queue *queue, uint64_t value)
+wait_for_cl(struct ocl_queue *queue, uint64_t value)
 {
     struct hcq_slot *timeline = ocl_slot(queue->feed.base.timeline);
     uint32_t i = atomic_load(&queue->n_done);
@@ -219,10 +219,10 @@ wait_for(struct ocl_queue *queue, uint64_t value)
         return finish_done(queue);
     p = &queue->pending[atomic_load(&queue->n_done) % OCL_PENDING_MAX];
     atomic_store_explicit(&queue->feed.now.prog, p->prog, memory_order_relaxed);
-    err = OCL(&device_of(queue)->api, clWaitForEvents, 1, &event);
+    err = OCL(&cl_device_of(queue)->api, clWaitForEvents, 1, &event);
     if (err != CL_SUCCESS &&
         err != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
-        return lose(queue, "clWaitForEvents", err, p->prog);
+        return lose_cl_device(queue, "clWaitForEvents", err, p->prog);
     return finish_done(queue);
 }
 
@@ -233,8 +233,9 @@ flush(struct ocl_queue *queue)
 
     if (!atomic_exchange(&queue->unflushed, false))
         return true;
-    err = OCL(&device_of(queue)->api, clFlush, queue->cl);
-    return err == CL_SUCCESS || lose(queue, "clFlush", err, queue->last_prog);
+    err = OCL(&cl_device_of(queue)->api, clFlush, queue->cl);
+    return err == CL_SUCCESS ||
+           lose_cl_device(queue, "clFlush", err, queue->last_prog);
 }
 
 /* The last command's event is this one. */
@@ -242,7 +243,7 @@ static void
 take_over(struct ocl_queue *queue, cl_event event)
 {
     if (queue->last)
-        device_of(queue)->api.clReleaseEvent(queue->last);
+        cl_device_of(queue)->api.clReleaseEvent(queue->last);
     queue->last = event;
     queue->is_open = false;
 }
@@ -256,15 +257,16 @@ finish_all(struct ocl_queue *queue)
 
     hold(queue);
     while (ok && n_pending(queue))
-        ok = wait_for(queue, UINT64_MAX);
-    let_go(queue);
+        ok = wait_for_cl(queue, UINT64_MAX);
+    let_go_of_cl(queue);
     if (!ok)
         return false;
     if (!queue->last && !queue->is_open)
         return true;
-    err = OCL(&device_of(queue)->api, clFinish, queue->cl);
+    err = OCL(&cl_device_of(queue)->api, clFinish, queue->cl);
     take_over(queue, NULL);
-    return err == CL_SUCCESS || lose(queue, "clFinish", err, queue->last_prog);
+    return err == CL_SUCCESS ||
+           lose_cl_device(queue, "clFinish", err, queue->last_prog);
 }
 
 /* `event` is taken over. */
@@ -281,7 +283,7 @@ push(struct ocl_queue *queue, cl_event event, struct hcq_slot *slot,
         if (host_ns)
             __atomic_store_n(&slot->timestamp, time_now_ns(), __ATOMIC_RELEASE);
         else
-            publish(&p);
+            publish_cl(&p);
         return true;
     }
     queue->pending[n_pushed % OCL_PENDING_MAX] = p;
@@ -290,11 +292,11 @@ push(struct ocl_queue *queue, cl_event event, struct hcq_slot *slot,
         queue->prompt_to = n_pushed;
     if (n_pending(queue) == OCL_PENDING_MAX) {
         hold(queue);
-        ok = flush(queue) && wait_for(queue, 0);
-        let_go(queue);
+        ok = flush(queue) && wait_for_cl(queue, 0);
+        let_go_of_cl(queue);
     } else if (n_pushed % LOOK_EVERY == 0 && try_hold(queue)) {
         ok = finish_done(queue);
-        let_go(queue);
+        let_go_of_cl(queue);
     }
     return ok;
 }
@@ -315,12 +317,12 @@ static bool
 put_marker(struct ocl_queue *queue)
 {
     cl_event event = NULL;
-    cl_int err = OCL(&device_of(queue)->api, clEnqueueMarkerWithWaitList,
+    cl_int err = OCL(&cl_device_of(queue)->api, clEnqueueMarkerWithWaitList,
                      queue->cl, 0, NULL, &event);
 
     if (err != CL_SUCCESS)
-        return lose(queue, "clEnqueueMarkerWithWaitList", err,
-                    queue->last_prog);
+        return lose_cl_device(queue, "clEnqueueMarkerWithWaitList", err,
+                              queue->last_prog);
     note_command(queue, event, queue->last_prog);
     return true;
 }
@@ -330,7 +332,7 @@ put_marker(struct ocl_queue *queue)
 static bool
 is_mapped(struct ocl_queue *queue, const struct ocl_buffer *buf)
 {
-    return buf->host && buf->mem && device_of(queue)->is_apart;
+    return buf->host && buf->mem && cl_device_of(queue)->is_apart;
 }
 
 static bool
@@ -340,10 +342,10 @@ give_to_device(struct ocl_queue *queue, const struct ocl_buffer *buf)
 
     if (!is_mapped(queue, buf))
         return true;
-    err = OCL(&device_of(queue)->api, clEnqueueUnmapMemObject, queue->cl,
+    err = OCL(&cl_device_of(queue)->api, clEnqueueUnmapMemObject, queue->cl,
               buf->mem, buf->host, 0, NULL, NULL);
-    return err == CL_SUCCESS ||
-           lose(queue, "clEnqueueUnmapMemObject", err, queue->last_prog);
+    return err == CL_SUCCESS || lose_cl_device(queue, "clEnqueueUnmapMemObject",
+                                               err, queue->last_prog);
 }
 
 static bool
@@ -355,11 +357,11 @@ give_to_host(struct ocl_queue *queue, const struct ocl_buffer *buf,
 
     if (!is_mapped(queue, buf))
         return true;
-    (void)OCL_NEW(&device_of(queue)->api, &err, clEnqueueMapBuffer, queue->cl,
-                  buf->mem, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0,
+    (void)OCL_NEW(&cl_device_of(queue)->api, &err, clEnqueueMapBuffer,
+                  queue->cl, buf->mem, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0,
                   (size_t)buf->size_bytes, 0, NULL, &event);
     if (err != CL_SUCCESS)
-        return lose(queue, "clEnqueueMapBuffer", err, prog);
+        return lose_cl_device(queue, "clEnqueueMapBuffer", err, prog);
     note_command(queue, event, prog);
     return true;
 }
@@ -411,7 +413,7 @@ ocl_signal_help(struct hcq_signal *sig, uint64_t value, bool sleeps)
     } else if (n_pending(queue) && try_hold(queue)) {
         (void)finish_done(queue); /* a failure loses the device */
         tell_now(queue);
-        let_go(queue);
+        let_go_of_cl(queue);
     }
 }
 
@@ -430,7 +432,7 @@ run_wait(struct ocl_queue *queue, struct hcq_slot *slot, uint64_t value)
 static bool
 run_poll(struct ocl_queue *queue, uint64_t va, uint32_t mask, uint32_t value)
 {
-    struct ocl_device *dev = device_of(queue);
+    struct ocl_device *dev = cl_device_of(queue);
     uint64_t offset, nap_ns = 10000;
     struct ocl_buffer *buf;
     uint32_t seen;
@@ -449,7 +451,7 @@ run_poll(struct ocl_queue *queue, uint64_t va, uint32_t mask, uint32_t value)
             err = OCL(&dev->api, clEnqueueReadBuffer, queue->cl, buf->mem,
                       CL_TRUE, (size_t)offset, 4, &seen, 0, NULL, NULL);
             if (err != CL_SUCCESS)
-                return lose(queue, "clEnqueueReadBuffer", err, NULL);
+                return lose_cl_device(queue, "clEnqueueReadBuffer", err, NULL);
         }
         if ((seen & mask) == value)
             return true;
@@ -477,7 +479,7 @@ run_signal(struct ocl_queue *queue, struct hcq_slot *slot, uint64_t value)
 static bool
 begin_profile(struct ocl_queue *queue)
 {
-    struct ocl_device *dev = device_of(queue);
+    struct ocl_device *dev = cl_device_of(queue);
     cl_command_queue cl;
     cl_int err;
 
@@ -488,7 +490,7 @@ begin_profile(struct ocl_queue *queue)
     cl = OCL_NEW(&dev->api, &err, clCreateCommandQueue, dev->context,
                  dev->found.id, CL_QUEUE_PROFILING_ENABLE);
     if (err != CL_SUCCESS)
-        return lose(queue, "clCreateCommandQueue", err, NULL);
+        return lose_cl_device(queue, "clCreateCommandQueue", err, NULL);
     dev->api.clReleaseCommandQueue(queue->cl);
     queue->cl = cl;
     queue->profiles = true;
@@ -518,7 +520,7 @@ run_timestamp(struct ocl_queue *queue, struct hcq_slot *slot)
 static bool
 run_copy(struct ocl_queue *queue, uint64_t dst, uint64_t src, uint64_t n_bytes)
 {
-    struct ocl_device *dev = device_of(queue);
+    struct ocl_device *dev = cl_device_of(queue);
     const char *name = hcq_op_name(HCQ_OP_COPY);
     struct ocl_buffer *to, *from;
     uint64_t to_at, from_at;
@@ -539,7 +541,7 @@ run_copy(struct ocl_queue *queue, uint64_t dst, uint64_t src, uint64_t n_bytes)
     err = OCL(&dev->api, clEnqueueCopyBuffer, queue->cl, from->mem, to->mem,
               (size_t)from_at, (size_t)to_at, (size_t)n_bytes, 0, NULL, &event);
     if (err != CL_SUCCESS)
-        return lose(queue, "clEnqueueCopyBuffer", err, NULL);
+        return lose_cl_device(queue, "clEnqueueCopyBuffer", err, NULL);
     note_command(queue, event, NULL);
     return give_to_host(queue, to, NULL) &&
            (from == to || give_to_host(queue, from, NULL));
@@ -555,11 +557,11 @@ fill_part(struct ocl_queue *queue, const struct ocl_buffer *buf,
     cl_int err;
 
     assert(n_bytes > 0 && n_bytes % pattern_bytes == 0);
-    err = OCL(&device_of(queue)->api, clEnqueueFillBuffer, queue->cl, buf->mem,
-              pattern, pattern_bytes, (size_t)offset, (size_t)n_bytes, 0, NULL,
-              &event);
+    err = OCL(&cl_device_of(queue)->api, clEnqueueFillBuffer, queue->cl,
+              buf->mem, pattern, pattern_bytes, (size_t)offset, (size_t)n_bytes,
+              0, NULL, &event);
     if (err != CL_SUCCESS)
-        return lose(queue, "clEnqueueFillBuffer", err, NULL);
+        return lose_cl_device(queue, "clEnqueueFillBuffer", err, NULL);
     note_command(queue, event, NULL);
     return true;
 }
@@ -576,7 +578,7 @@ run_fill(struct ocl_queue *queue, unsigned op, uint64_t va, const void *pattern,
     assert(pattern_bytes == 4 || pattern_bytes == 8);
     if (n_bytes == 0)
         return true;
-    buf = ocl_lookup(device_of(queue), va, n_bytes, &offset);
+    buf = ocl_lookup(cl_device_of(queue), va, n_bytes, &offset);
     if (!buf)
         return lose_address(queue, hcq_op_name(op), NULL, va, n_bytes);
     if (!give_to_device(queue, buf))
@@ -599,7 +601,7 @@ kernel_of(struct ocl_queue *queue, const struct hcq_exec *exec)
     struct ocl_program *prog = ocl_program(exec->prog);
     struct ocl_kernel *k = &prog->kernels[queue->slot];
     uint32_t n_words = prog->base.pub.n_bufs + prog->base.pub.n_vals;
-    struct ocl_api *api = &device_of(queue)->api;
+    struct ocl_api *api = &cl_device_of(queue)->api;
     cl_int err;
 
     assert(queue->slot < OCL_QUEUES_MAX);
@@ -617,7 +619,7 @@ kernel_of(struct ocl_queue *queue, const struct hcq_exec *exec)
     }
     if (err == CL_SUCCESS)
         return k;
-    lose(queue, "clCreateKernel", err, exec->prog);
+    lose_cl_device(queue, "clCreateKernel", err, exec->prog);
     return NULL;
 }
 
@@ -627,7 +629,7 @@ static bool
 set_buffer(struct ocl_queue *queue, struct ocl_kernel *k,
            const struct hcq_exec *exec, uint32_t i, struct ocl_buffer **out_buf)
 {
-    struct ocl_device *dev = device_of(queue);
+    struct ocl_device *dev = cl_device_of(queue);
     uint64_t va = exec->args[i], offset = 0, serial = 0;
     struct ocl_given *given = &k->seen[i];
     struct ocl_buffer *buf = NULL;
@@ -650,7 +652,8 @@ set_buffer(struct ocl_queue *queue, struct ocl_kernel *k,
         err = OCL(&dev->api, clSetKernelArg, k->kernel, 2 * i + 1,
                   sizeof(offset), &offset);
     *given = (struct ocl_given){offset, serial, err == CL_SUCCESS};
-    return err == CL_SUCCESS || lose(queue, "clSetKernelArg", err, exec->prog);
+    return err == CL_SUCCESS ||
+           lose_cl_device(queue, "clSetKernelArg", err, exec->prog);
 }
 
 /* Which of the buffers were given already in this launch: an argument may name
@@ -671,7 +674,7 @@ static bool
 run_exec(struct ocl_queue *queue, const struct hcq_exec *exec, bool wants_event)
 {
     const struct hcq_program *pub = &exec->prog->pub;
-    struct ocl_device *dev = device_of(queue);
+    struct ocl_device *dev = cl_device_of(queue);
     struct ocl_buffer *bufs[HCQ_ARGS_MAX];
     struct ocl_kernel *k = kernel_of(queue, exec);
     size_t global[3], local[3];
@@ -695,7 +698,7 @@ run_exec(struct ocl_queue *queue, const struct hcq_exec *exec, bool wants_event)
                   &exec->args[i]);
         *given = (struct ocl_given){exec->args[i], 0, err == CL_SUCCESS};
         if (err != CL_SUCCESS)
-            return lose(queue, "clSetKernelArg", err, exec->prog);
+            return lose_cl_device(queue, "clSetKernelArg", err, exec->prog);
     }
     for (i = 0; i < pub->n_bufs && dev->is_apart; i++) {
         if (bufs[i] && is_first(bufs, i) && !give_to_device(queue, bufs[i]))
@@ -708,7 +711,7 @@ run_exec(struct ocl_queue *queue, const struct hcq_exec *exec, bool wants_event)
     err = OCL(&dev->api, clEnqueueNDRangeKernel, queue->cl, k->kernel, 3, NULL,
               global, local, 0, NULL, wants_event ? &event : NULL);
     if (err != CL_SUCCESS)
-        return lose(queue, "clEnqueueNDRangeKernel", err, exec->prog);
+        return lose_cl_device(queue, "clEnqueueNDRangeKernel", err, exec->prog);
     note_command(queue, event, exec->prog);
     for (i = 0; i < pub->n_bufs && dev->is_apart; i++) {
         if (bufs[i] && is_first(bufs, i) &&
@@ -721,7 +724,7 @@ run_exec(struct ocl_queue *queue, const struct hcq_exec *exec, bool wants_event)
 /* ---- packets ---- */
 
 static bool
-run_packet(struct hcq_feed *feed, const struct hcq_packet *packet)
+run_cl_packet(struct hcq_feed *feed, const struct hcq_packet *packet)
 {
     struct ocl_queue *queue = ocl_queue(&feed->base);
     unsigned op = packet->head.op;
@@ -851,8 +854,8 @@ finish_part(struct hcq_feed *feed, bool *out_more)
         wanted = atomic_exchange(&queue->wanted, UINT64_MAX);
     hold(queue);
     tell_now(queue);
-    ok = wanted == UINT64_MAX ? finish_done(queue) : wait_for(queue, wanted);
-    let_go(queue);
+    ok = wanted == UINT64_MAX ? finish_done(queue) : wait_for_cl(queue, wanted);
+    let_go_of_cl(queue);
     if (ok && wanted == UINT64_MAX && atomic_load(&queue->wanted) == wanted &&
         n_pending(queue))
         hcq_feed_nap(feed, NAP_NS);
@@ -864,7 +867,7 @@ static void
 drop_pending(struct hcq_feed *feed)
 {
     struct ocl_queue *queue = ocl_queue(&feed->base);
-    struct ocl_api *api = &device_of(queue)->api;
+    struct ocl_api *api = &cl_device_of(queue)->api;
 
     hold(queue);
     (void)api->clFinish(queue->cl);
@@ -877,7 +880,7 @@ drop_pending(struct hcq_feed *feed)
         p->event = NULL;
         atomic_fetch_add(&queue->n_done, 1);
     }
-    let_go(queue);
+    let_go_of_cl(queue);
     take_over(queue, NULL);
     atomic_store(&queue->unflushed, false);
     queue->last_prog = NULL;
@@ -893,7 +896,7 @@ tell_progress(struct hcq_feed *feed, char *text, size_t size_bytes)
 }
 
 const struct hcq_feed_ops ocl_feed_ops = {
-    .run = run_packet,
+    .run = run_cl_packet,
     .is_short = is_short,
     .end_here = end_here,
     .finish = finish_part,

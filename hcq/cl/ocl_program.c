@@ -11,7 +11,7 @@
 
 /* OpenCL C is text; what OpenCL makes of it is not. */
 static bool
-is_text(const char *data, uint64_t size_bytes)
+is_cl_text(const char *data, uint64_t size_bytes)
 {
     uint64_t i;
 
@@ -67,7 +67,7 @@ build(struct ocl_device *dev, const struct hcq_program_desc *desc,
     const unsigned char *binary = desc->binary;
     const char *text = desc->binary;
     size_t n = (size_t)desc->binary_size_bytes;
-    bool is_source = is_text(text, n);
+    bool is_source = is_cl_text(text, n);
     cl_int err, state = CL_SUCCESS;
     cl_program program;
 

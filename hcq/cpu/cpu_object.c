@@ -611,7 +611,7 @@ protect_parts(const struct loader *ld)
 
 /* What every use begins with: the file's own structure is sound. */
 static bell_status
-read_object(struct loader *ld)
+read_cpu_object(struct loader *ld)
 {
     Elf64_Ehdr hdr;
 
@@ -629,7 +629,7 @@ load_object(struct loader *ld, const char *entry, struct cpu_object *out)
 {
     void *entry_ptr = NULL;
 
-    BELL_TRY(read_object(ld));
+    BELL_TRY(read_cpu_object(ld));
     BELL_TRY(lay_out_pages(ld));
     BELL_TRY(map_object(ld));
     BELL_TRY(relocate_all(ld));
@@ -726,7 +726,7 @@ check_relative(const struct loader *ld)
 static bell_status
 link_in_place(struct loader *ld)
 {
-    BELL_TRY(read_object(ld));
+    BELL_TRY(read_cpu_object(ld));
     BELL_TRY(lay_out_in_place(ld));
     BELL_TRY(check_relative(ld));
     return relocate_all(ld);

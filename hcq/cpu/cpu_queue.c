@@ -255,7 +255,7 @@ run_exec(struct cpu_queue *queue, const struct hcq_exec *exec)
 }
 
 static bool
-run_packet(struct hcq_feed *feed, const struct hcq_packet *packet)
+run_cpu_packet(struct hcq_feed *feed, const struct hcq_packet *packet)
 {
     struct cpu_queue *queue = cpu_queue(&feed->base);
     const uint64_t *word = packet->word;
@@ -329,7 +329,7 @@ begin_here(struct hcq_feed *feed)
 }
 
 static void
-end_here(struct hcq_feed *feed)
+end_worker(struct hcq_feed *feed)
 {
     struct cpu_queue *queue = cpu_queue(&feed->base);
 
@@ -372,11 +372,11 @@ tell_progress(struct hcq_feed *feed, char *text, size_t size_bytes)
 }
 
 static const struct hcq_feed_ops feed_ops = {
-    .run = run_packet,
+    .run = run_cpu_packet,
     .is_short = is_short,
     .knows_steps = true,
     .begin_here = begin_here,
-    .end_here = end_here,
+    .end_here = end_worker,
     .evict = revoke_code,
     .progress = tell_progress,
     .stop_limit_ns = STOP_LIMIT_NS,
@@ -386,7 +386,7 @@ static const struct hcq_feed_ops feed_ops = {
 /* ---- creation ------------------------------------------------------------ */
 
 static bool
-take_slot(struct cpu_device *dev, struct cpu_queue *queue)
+take_cpu_slot(struct cpu_device *dev, struct cpu_queue *queue)
 {
     bool found;
 
@@ -403,7 +403,7 @@ take_slot(struct cpu_device *dev, struct cpu_queue *queue)
 }
 
 static void
-give_slot(struct cpu_device *dev, const struct cpu_queue *queue)
+give_cpu_slot(struct cpu_device *dev, const struct cpu_queue *queue)
 {
     pthread_mutex_lock(&dev->base.lock);
     assert(dev->slots_used >> queue->slot & 1);
@@ -443,7 +443,7 @@ cpu_queue_create(struct hcq_device *base_dev, const struct hcq_queue_desc *desc,
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a queue",
                          base_dev->info.name);
     memset(queue, 0, sizeof(*queue));
-    if (!take_slot(dev, queue)) {
+    if (!take_cpu_slot(dev, queue)) {
         status = bell_fail(BELL_E_UNSUPPORTED, "%s: %d queues are the limit",
                            base_dev->info.name, CPU_QUEUES_MAX);
         goto fail_queue;
@@ -468,7 +468,7 @@ fail_place:
 fail_feed:
     hcq_feed_fini(&queue->feed);
 fail_slot:
-    give_slot(dev, queue);
+    give_cpu_slot(dev, queue);
 fail_queue:
     host_free(queue);
     return status;
@@ -484,6 +484,6 @@ cpu_queue_destroy(struct hcq_queue *base)
     cpu_worker_fini(&queue->worker);
     cpu_fault_leave_place(&queue->here);
     hcq_feed_fini(&queue->feed);
-    give_slot(dev, queue);
+    give_cpu_slot(dev, queue);
     host_free(queue);
 }

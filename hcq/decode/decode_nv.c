@@ -83,11 +83,11 @@ decode_nv_bind(struct decode_nv *d, uint32_t nv_class)
     return true;
 }
 
-static void tell(struct decode_nv *d, const char *fmt, ...)
+static void tell_word(struct decode_nv *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 static void
-tell(struct decode_nv *d, const char *fmt, ...)
+tell_word(struct decode_nv *d, const char *fmt, ...)
 {
     char buf[LINE_BYTES];
     va_list args;
@@ -137,8 +137,8 @@ decode_nv_ring(struct decode_nv *d, const uint32_t *words, size_t n_dw,
     }
     if (n_dw % 2 == 0)
         return 0;
-    tell(d, "0x%010" PRIx64 ": %08x ? half an entry", va + 4 * (n_dw - 1),
-         words[n_dw - 1]);
+    tell_word(d, "0x%010" PRIx64 ": %08x ? half an entry", va + 4 * (n_dw - 1),
+              words[n_dw - 1]);
     return 1;
 }
 
@@ -211,12 +211,12 @@ decode_nv_qmd(struct decode_nv *d, const uint32_t *words, size_t n_dw,
         gen = regs_gen_by_id(&nv_qmd_unit, here);
         size_dw = gen < 0 ? UINT32_MAX : regs_dw(type, (unsigned)gen);
         if (n_dw - at < size_dw) {
-            tell(d, "? %zu words that do not fill a QMD", n_dw - at);
+            tell_word(d, "? %zu words that do not fill a QMD", n_dw - at);
             return unknown + (unsigned)(n_dw - at);
         }
-        tell(d, "QMD %u, %u words", here, size_dw);
+        tell_word(d, "QMD %u, %u words", here, size_dw);
         if (!regs_match(type, (unsigned)gen, words + at)) {
-            tell(d, "? its QMD_MAJOR_VERSION is another one");
+            tell_word(d, "? its QMD_MAJOR_VERSION is another one");
             unknown++;
         }
         regs_decode_block(type, (unsigned)gen, words + at, d->stream.line,

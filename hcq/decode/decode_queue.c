@@ -134,7 +134,7 @@ struct finding {
 };
 
 static void
-keep_first(void *user, const char *line)
+keep_first_word(void *user, const char *line)
 {
     struct finding *finding = user;
 
@@ -157,7 +157,7 @@ decode_queue_check(const struct hcq_queue *queue, const uint32_t *words,
     struct finding finding = {""};
     struct regs_stream stream = {
         .line = drop_line,
-        .wrong = keep_first,
+        .wrong = keep_first_word,
         .user = &finding,
     };
 

@@ -256,7 +256,7 @@ clear_memory(struct nv_channel *channel)
 }
 
 static bell_status
-init_channel(struct nv_channel *channel)
+init_nv_channel(struct nv_channel *channel)
 {
     channel->engine = ENGINE_GR0;
     if (channel->is_copy)
@@ -286,7 +286,7 @@ nv_channel_init(struct nv_device *dev, bool is_copy, uint32_t n_entries,
                          "%s: a ring of %u entries; a power of two of at least "
                          "64 is needed",
                          dev->base.info.name, n_entries);
-    status = init_channel(&channel);
+    status = init_nv_channel(&channel);
     if (status != BELL_OK) {
         nv_channel_fini(&channel);
         return status;

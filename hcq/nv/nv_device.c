@@ -353,8 +353,8 @@ nv_open(unsigned idx, const char *interface, struct hcq_device **out_dev)
 
 /* The driver's own words for a card: no card is woken for it. */
 static void
-describe_card(struct kio *kio, const struct nv_rm_card *card,
-              const struct nv_abi *abi, struct hcq_device_desc *out)
+describe_nv_card(struct kio *kio, const struct nv_rm_card *card,
+                 const struct nv_abi *abi, struct hcq_device_desc *out)
 {
     char path[96], text[1024];
     const char *model;
@@ -377,7 +377,7 @@ describe_card(struct kio *kio, const struct nv_rm_card *card,
 }
 
 static bell_status
-list_card(struct kio *kio, unsigned idx, struct hcq_device_desc *out)
+list_nv_card(struct kio *kio, unsigned idx, struct hcq_device_desc *out)
 {
     struct nv_rm_card cards[NV_RM_MAX_CARDS];
     struct nv_abi abi = {0};
@@ -394,7 +394,7 @@ list_card(struct kio *kio, unsigned idx, struct hcq_device_desc *out)
         snprintf(out->why_not, sizeof(out->why_not), "%.*s",
                  (int)sizeof(out->why_not) - 1, bell_error_last()->message);
     } else if (idx < n) {
-        describe_card(kio, &cards[idx], &abi, out);
+        describe_nv_card(kio, &cards[idx], &abi, out);
         out->usable = true;
     } else {
         return BELL_E_NO_DEVICE;
@@ -410,7 +410,7 @@ nv_enumerate(unsigned idx, struct hcq_device_desc *out)
     bell_status status;
 
     BELL_TRY(kio_sys_create(&kio));
-    status = list_card(kio, idx, out);
+    status = list_nv_card(kio, idx, out);
     kio_destroy(kio);
     return status;
 }

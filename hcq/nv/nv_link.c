@@ -194,7 +194,7 @@ nv_get_link(struct hcq_device *base, struct hcq_device *other,
 }
 
 static uint32_t
-pci_place(const struct nv_device *dev)
+nv_pci_place(const struct nv_device *dev)
 {
     const struct nv_rm_card *card = &dev->rm->card;
 
@@ -209,7 +209,8 @@ nv_link_bytes(struct hcq_device *base, struct hcq_device *other,
     struct kio_link_bytes bytes;
 
     if (!nv_same_machine(dev, owner) ||
-        !kio_link_bytes(dev->kio, pci_place(dev), pci_place(owner), &bytes))
+        !kio_link_bytes(dev->kio, nv_pci_place(dev), nv_pci_place(owner),
+                        &bytes))
         return bell_fail(BELL_E_UNSUPPORTED,
                          "nobody counts what %s and %s move between them",
                          base->info.name, other->info.name);

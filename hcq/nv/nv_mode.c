@@ -65,7 +65,7 @@ count_of(uint32_t gpu_id)
 
 /* The lock is held. */
 static bell_status
-reserve(struct nv_device *dev, bool is_shared)
+reserve_window(struct nv_device *dev, bool is_shared)
 {
     struct nv_rm *rm = dev->rm;
 
@@ -101,10 +101,10 @@ nv_mode_enter(struct nv_device *dev)
                          "keeps programs off (nvidia-smi -c DEFAULT lets them "
                          "on)");
     if (!kio_outlives(dev->kio)) /* a process of its own */
-        return reserve(dev, false);
+        return reserve_window(dev, false);
     pthread_mutex_lock(&exclusive.lock);
     n_open = count_of(rm->card.gpu_id);
-    status = reserve(dev, n_open && *n_open);
+    status = reserve_window(dev, n_open && *n_open);
     control->is_exclusive = status == BELL_OK && n_open;
     if (control->is_exclusive)
         ++*n_open;

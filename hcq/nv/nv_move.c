@@ -193,7 +193,7 @@ static const struct {
 
 /* Two queues may be made at once: the first program stays. */
 static void
-keep_first(struct nv_device *dev, struct nv_program *prog)
+keep_first_move(struct nv_device *dev, struct nv_program *prog)
 {
     pthread_mutex_lock(&dev->base.lock);
     if (!dev->move) {
@@ -243,7 +243,7 @@ nv_move_load(struct nv_device *dev)
         cubin.image_bytes = codes[i].n_words * 8ull;
         cubin.total_bytes = align_up(cubin.image_bytes, CODE_ALIGN);
         BELL_TRY(nv_program_load(dev, &desc, &cubin, &prog));
-        keep_first(dev, prog);
+        keep_first_move(dev, prog);
         break;
     }
     return BELL_OK;

@@ -22,7 +22,7 @@
 /* A submission that waits for something else is left alone after this. */
 #define SETTLE_NS 50000000ull
 
-struct regions {
+struct nv_regions {
     struct nv_device *dev;
     uint32_t sem[5]; /* the host semaphore's methods, as sent last */
     struct nv_release release;
@@ -31,7 +31,7 @@ struct regions {
 };
 
 static void
-nv_watch_region(struct regions *r, const volatile void *cpu, uint64_t va,
+nv_watch_region(struct nv_regions *r, const volatile void *cpu, uint64_t va,
                 uint64_t size_bytes, enum kio_region_kind kind)
 {
     if (!cpu || r->n == MAX_REGIONS)
@@ -42,7 +42,7 @@ nv_watch_region(struct regions *r, const volatile void *cpu, uint64_t va,
 /* The launch descriptors from that address on, and a value that one stores at
  * its end. */
 static void
-add_descriptors(struct regions *r, uint64_t va)
+add_descriptors(struct nv_regions *r, uint64_t va)
 {
     enum nv_qmd_gen gen = r->dev->chip.compute->launch->gen;
     uint64_t bytes = nv_size_qmd_launch(gen) * 4ull;
@@ -72,7 +72,7 @@ add_descriptors(struct regions *r, uint64_t va)
 /* A semaphore that the host engine releases: the last one, or a descriptor's,
  * is the end of a submission. */
 static void
-look_at_semaphore(struct regions *r, uint32_t idx, uint32_t value)
+look_at_semaphore(struct nv_regions *r, uint32_t idx, uint32_t value)
 {
     struct nv_host_sem sem;
 
@@ -87,7 +87,7 @@ look_at_semaphore(struct regions *r, uint32_t idx, uint32_t value)
 
 /* One method's value, wherever it is sent. */
 static void
-look_at_method(struct regions *r, uint32_t subchannel, uint32_t method,
+look_at_method(struct nv_regions *r, uint32_t subchannel, uint32_t method,
                uint32_t value)
 {
     if (method >= NV_HOST_SEM && method < NV_HOST_SEM + 4 * ARRAY_LEN(r->sem))
@@ -98,7 +98,8 @@ look_at_method(struct regions *r, uint32_t subchannel, uint32_t method,
 
 /* Walks a pushbuffer for launches and releases. */
 static void
-look_at_push(struct regions *r, const volatile uint32_t *words, uint64_t n_dw)
+look_at_push(struct nv_regions *r, const volatile uint32_t *words,
+             uint64_t n_dw)
 {
     const enum nv_host_gen gen = NV_HOST_GEN_C56F;
     uint64_t at = 0;
@@ -117,7 +118,7 @@ look_at_push(struct regions *r, const volatile uint32_t *words, uint64_t n_dw)
 }
 
 static void
-add_push(struct regions *r, uint64_t entry)
+add_push(struct nv_regions *r, uint64_t entry)
 {
     struct nv_host_gp_entry e =
         nv_unpack_host_gp_entry(NV_HOST_GEN_C56F, entry);
@@ -138,8 +139,8 @@ add_signals(void *user, const struct hcq_signal_page *page)
 }
 
 static void
-add_entries(struct regions *r, const struct nv_channel *channel, uint32_t from,
-            uint32_t to)
+add_entries(struct nv_regions *r, const struct nv_channel *channel,
+            uint32_t from, uint32_t to)
 {
     assert(from <= to && to <= channel->n_entries);
     if (from != to)
@@ -152,7 +153,7 @@ struct nv_release
 nv_watch_ring(const struct nv_channel *channel)
 {
     uint32_t ring_bytes = 8 * channel->n_entries, i;
-    struct regions r = {.dev = channel->dev};
+    struct nv_regions r = {.dev = channel->dev};
     struct kio_bell bell = {
         .address = channel->dev->doorbell,
         .value = channel->token,

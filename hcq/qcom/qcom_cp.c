@@ -73,17 +73,17 @@ put_header(struct qcom_push *push, uint32_t first, uint32_t n)
 }
 
 static void
-put_registers(struct qcom_push *push, uint32_t first, const uint32_t *values,
-              uint32_t n)
+put_cp_registers(struct qcom_push *push, uint32_t first, const uint32_t *values,
+                 uint32_t n)
 {
     put_header(push, first, n);
     put_words(push, values, n);
 }
 
 static void
-put_register(struct qcom_push *push, uint32_t reg, uint32_t value)
+put_cp_register(struct qcom_push *push, uint32_t reg, uint32_t value)
 {
-    put_registers(push, reg, &value, 1);
+    put_cp_registers(push, reg, &value, 1);
 }
 
 /* ---- caches and order --------------------------------------------------- */
@@ -107,7 +107,7 @@ put_event(struct qcom_push *push, uint32_t event)
 /* What is loaded from here on is what memory has. */
 #define ACQUIRE_DW 3u
 static void
-put_acquire(struct qcom_push *push)
+put_cp_acquire(struct qcom_push *push)
 {
     put_event(push, qcom_gen_of(push->engine->chip)->invalidate_event);
     put_wait_idle(push);
@@ -179,33 +179,34 @@ put_static(struct qcom_push *push)
 {
     const struct chip_arch *chip = push->engine->chip;
 
-    put_register(push, QCOM_CP_SP_FLOAT_CNTL, 0);
-    put_register(push, QCOM_CP_SP_DBG_ECO_CNTL, chip->adreno.sp_dbg_eco);
-    put_register(push, QCOM_CP_SP_PERFCTR_ENABLE, PERFCTR_ALL);
-    put_register(push, QCOM_CP_TPL1_DBG_ECO_CNTL, chip->adreno.tpl1_dbg_eco);
-    put_register(push, QCOM_CP_SP_CHICKEN_BITS, chip->adreno.sp_chicken);
+    put_cp_register(push, QCOM_CP_SP_FLOAT_CNTL, 0);
+    put_cp_register(push, QCOM_CP_SP_DBG_ECO_CNTL, chip->adreno.sp_dbg_eco);
+    put_cp_register(push, QCOM_CP_SP_PERFCTR_ENABLE, PERFCTR_ALL);
+    put_cp_register(push, QCOM_CP_TPL1_DBG_ECO_CNTL, chip->adreno.tpl1_dbg_eco);
+    put_cp_register(push, QCOM_CP_SP_CHICKEN_BITS, chip->adreno.sp_chicken);
     if (qcom_gen_of(chip)->has_demotion_regs) {
-        put_register(push, QCOM_CP_TPL1_UNKNOWN_B605, 0x44);
-        put_register(push, QCOM_CP_HLSQ_UNKNOWN_BE00, 0x80);
-        put_register(push, QCOM_CP_HLSQ_UNKNOWN_BE01, 0);
-        put_register(push, QCOM_CP_HLSQ_DBG_ECO_CNTL,
-                     chip->adreno.hlsq_dbg_eco);
-        put_register(push, QCOM_CP_HLSQ_SHARED_CONSTS, 0);
+        put_cp_register(push, QCOM_CP_TPL1_UNKNOWN_B605, 0x44);
+        put_cp_register(push, QCOM_CP_HLSQ_UNKNOWN_BE00, 0x80);
+        put_cp_register(push, QCOM_CP_HLSQ_UNKNOWN_BE01, 0);
+        put_cp_register(push, QCOM_CP_HLSQ_DBG_ECO_CNTL,
+                        chip->adreno.hlsq_dbg_eco);
+        put_cp_register(push, QCOM_CP_HLSQ_SHARED_CONSTS, 0);
     }
     if (chip->adreno.sets_aaf2)
-        put_register(push, QCOM_CP_SP_UNKNOWN_AAF2, 0x00c00000);
-    put_register(push, QCOM_CP_UCHE_UNKNOWN_0E12, chip->adreno.uche_0e12);
-    put_register(push, QCOM_CP_UCHE_CLIENT_PF, chip->adreno.uche_client_pf);
-    put_register(push, QCOM_CP_SP_MODE_CONTROL,
-                 qcom_pack_cp_sp_mode_control(
-                     cp_of(push), (struct qcom_cp_sp_mode_control){
-                                      .constant_demotion_enable = true,
-                                      .isammode = ISAM_GL,
-                                  }));
-    put_register(push, QCOM_CP_SP_TP_MODE_CNTL,
-                 qcom_pack_cp_sp_tp_mode_cntl(
-                     cp_of(push), (struct qcom_cp_sp_tp_mode_cntl){
-                                      .isammode = ISAM_GL, .others = TP_MODE}));
+        put_cp_register(push, QCOM_CP_SP_UNKNOWN_AAF2, 0x00c00000);
+    put_cp_register(push, QCOM_CP_UCHE_UNKNOWN_0E12, chip->adreno.uche_0e12);
+    put_cp_register(push, QCOM_CP_UCHE_CLIENT_PF, chip->adreno.uche_client_pf);
+    put_cp_register(push, QCOM_CP_SP_MODE_CONTROL,
+                    qcom_pack_cp_sp_mode_control(
+                        cp_of(push), (struct qcom_cp_sp_mode_control){
+                                         .constant_demotion_enable = true,
+                                         .isammode = ISAM_GL,
+                                     }));
+    put_cp_register(
+        push, QCOM_CP_SP_TP_MODE_CNTL,
+        qcom_pack_cp_sp_tp_mode_cntl(
+            cp_of(push), (struct qcom_cp_sp_tp_mode_cntl){.isammode = ISAM_GL,
+                                                          .others = TP_MODE}));
 }
 
 void
@@ -225,9 +226,9 @@ qcom_engine_init(struct qcom_engine *engine, const struct chip_arch *chip)
                                     words);
         put_words(&push, words, QCOM_CP_THREAD_CONTROL_DW);
     }
-    put_acquire(&push);
-    put_register(&push, qcom_gen_of(chip)->invalidate_reg,
-                 qcom_gen_of(chip)->invalidate_all);
+    put_cp_acquire(&push);
+    put_cp_register(&push, qcom_gen_of(chip)->invalidate_reg,
+                    qcom_gen_of(chip)->invalidate_all);
     put_wait_idle(&push);
     put_static(&push);
     engine->n_begin = (uint32_t)(push.at - engine->begin);
@@ -294,7 +295,7 @@ put_code(struct qcom_push *push, const struct qcom_program *prog)
     pair[0] = qcom_pack_cp_sp_cs_config(
         cp, (struct qcom_cp_sp_cs_config){.enabled = true});
     pair[1] = n_units(prog);
-    put_registers(push, QCOM_CP_SP_CS_CONFIG, pair, 2);
+    put_cp_registers(push, QCOM_CP_SP_CS_CONFIG, pair, 2);
     pair[0] = qcom_pack_cp_sp_cs_ctrl_reg0(
         cp, (struct qcom_cp_sp_cs_ctrl_reg0){
                 .fullregfootprint = prog->n_full_vec4,
@@ -307,7 +308,7 @@ put_code(struct qcom_push *push, const struct qcom_program *prog)
                 .shared_size = shared_size(prog),
                 .constantrammode = constant_mode(prog->n_const_vec4),
             });
-    put_registers(push, QCOM_CP_SP_CS_CTRL_REG0, pair, 2);
+    put_cp_registers(push, QCOM_CP_SP_CS_CTRL_REG0, pair, 2);
     if (prog->fiber_bytes) {
         memory[3] = qcom_pack_cp_sp_cs_pvt_mem_param(
             cp, (struct qcom_cp_sp_cs_pvt_mem_param){.memsizeperitem =
@@ -318,8 +319,8 @@ put_code(struct qcom_push *push, const struct qcom_program *prog)
             cp, (struct qcom_cp_sp_cs_pvt_mem_size){.totalpvtmemsize =
                                                         prog->sp_bytes});
     }
-    put_registers(push, QCOM_CP_SP_CS_FIRST_EXEC, memory, 7);
-    put_register(
+    put_cp_registers(push, QCOM_CP_SP_CS_FIRST_EXEC, memory, 7);
+    put_cp_register(
         push, QCOM_CP_SP_CS_PVT_STACK,
         qcom_pack_cp_sp_cs_pvt_stack(
             cp, (struct qcom_cp_sp_cs_pvt_stack){.offset = prog->sp_bytes}));
@@ -341,20 +342,20 @@ put_ids(struct qcom_push *push, const struct qcom_program *prog)
         cp, (struct qcom_cp_sp_cs_cntl_1){.linearlocalidregid = NO_REGISTER,
                                           .threadsize = thread_size(prog)});
     if (qcom_gen_of(push->engine->chip)->has_tiles) {
-        put_registers(push, QCOM_CP_SP_CS_CNTL_0, ids, 2);
-        put_register(push, QCOM_CP_SP_CS_UNKNOWN_A9BE, 0);
+        put_cp_registers(push, QCOM_CP_SP_CS_CNTL_0, ids, 2);
+        put_cp_register(push, QCOM_CP_SP_CS_UNKNOWN_A9BE, 0);
         return;
     }
-    put_registers(push, QCOM_CP_HLSQ_CS_CNTL_0, ids, 2);
+    put_cp_registers(push, QCOM_CP_HLSQ_CS_CNTL_0, ids, 2);
     if (push->engine->chip->adreno.has_lpac) {
-        put_register(
+        put_cp_register(
             push, QCOM_CP_HLSQ_CS_CTRL_REG1,
             qcom_pack_cp_hlsq_cs_ctrl_reg1(
                 cp, (struct qcom_cp_hlsq_cs_ctrl_reg1){
                         .shared_size = shared_size(prog),
                         .constantrammode = constant_mode(prog->n_const_vec4),
                     }));
-        put_registers(push, QCOM_CP_SP_CS_CNTL_0, ids, 2);
+        put_cp_registers(push, QCOM_CP_SP_CS_CNTL_0, ids, 2);
     }
 }
 
@@ -427,8 +428,8 @@ put_constants(struct qcom_push *push, struct qcom_launch *launch,
 
 /* All that is the same for every launch. */
 static void
-put_template(struct qcom_push *push, const struct qcom_program *prog,
-             struct qcom_launch *launch, uint32_t n_args)
+put_cp_template(struct qcom_push *push, const struct qcom_program *prog,
+                struct qcom_launch *launch, uint32_t n_args)
 {
     static const uint32_t ones[3] = {1, 1, 1};
     const struct chip_arch *chip = push->engine->chip;
@@ -439,30 +440,30 @@ put_template(struct qcom_push *push, const struct qcom_program *prog,
     qcom_pack_cp_set_marker(
         cp, (struct qcom_cp_set_marker){.mode = QCOM_CP_MARKER_COMPUTE}, words);
     put_words(push, words, QCOM_CP_SET_MARKER_DW);
-    put_register(push, qcom_gen_of(chip)->invalidate_reg,
-                 qcom_pack_cp_hlsq_invalidate_cmd(
-                     QCOM_CP_GEN_A6XX, (struct qcom_cp_hlsq_invalidate_cmd){
-                                           .cs_state = true,
-                                           .cs_ibo = true,
-                                       }));
-    put_register(push, qcom_gen_of(chip)->constlen_reg,
-                 qcom_pack_cp_hlsq_cs_cntl(
-                     QCOM_CP_GEN_A6XX,
-                     (struct qcom_cp_hlsq_cs_cntl){
-                         .constlen = (uint32_t)align_up(prog->n_const_vec4, 4),
-                         .enabled = true,
-                     }));
+    put_cp_register(push, qcom_gen_of(chip)->invalidate_reg,
+                    qcom_pack_cp_hlsq_invalidate_cmd(
+                        QCOM_CP_GEN_A6XX, (struct qcom_cp_hlsq_invalidate_cmd){
+                                              .cs_state = true,
+                                              .cs_ibo = true,
+                                          }));
+    put_cp_register(push, qcom_gen_of(chip)->constlen_reg,
+                    qcom_pack_cp_hlsq_cs_cntl(
+                        QCOM_CP_GEN_A6XX, (struct qcom_cp_hlsq_cs_cntl){
+                                              .constlen = (uint32_t)align_up(
+                                                  prog->n_const_vec4, 4),
+                                              .enabled = true,
+                                          }));
     put_code(push, prog);
     if (qcom_gen_of(chip)->has_tiles) {
-        put_register(push, QCOM_CP_SP_CS_VGPR_CONFIG, 0);
+        put_cp_register(push, QCOM_CP_SP_CS_VGPR_CONFIG, 0);
         launch->tile_at = leave(push, start, QCOM_CP_HLSQ_CS_CNTL_1_A7, 1);
-        put_register(push, QCOM_CP_HLSQ_FS_CNTL_0_A7, 0);
+        put_cp_register(push, QCOM_CP_HLSQ_FS_CNTL_0_A7, 0);
     }
     put_ids(push, prog);
     /* An erratum of instructions that are fetched ahead.
      * src: docs/hardware/adreno-queues.md, "Program state" */
     if (is_long) {
-        put_register(push, QCOM_CP_SP_FS_INSTRLEN, n_units(prog));
+        put_cp_register(push, QCOM_CP_SP_FS_INSTRLEN, n_units(prog));
         put_event(push, QCOM_CP_EVENT_LABEL);
     }
     if (qcom_gen_of(chip)->preloads)
@@ -471,7 +472,7 @@ put_template(struct qcom_push *push, const struct qcom_program *prog,
                  is_long ? chip->adreno.cache_units : n_units(prog), 0);
     put_constants(push, launch, start, n_args);
     launch->range_at = leave(push, start, qcom_gen_of(chip)->range_reg, 7);
-    put_registers(push, qcom_gen_of(chip)->groups_reg, ones, 3);
+    put_cp_registers(push, qcom_gen_of(chip)->groups_reg, ones, 3);
     if (qcom_gen_of(chip)->has_tiles)
         launch->last_at =
             leave(push, start, QCOM_CP_HLSQ_CS_LAST_LOCAL_SIZE, 1);
@@ -484,7 +485,7 @@ put_template(struct qcom_push *push, const struct qcom_program *prog,
     /* from one launch to the next it is in the shared cache; on the 7xx not
      * only there. src: docs/hardware/adreno-queues.md, "Completion" */
     if (qcom_gen_of(chip)->has_tiles)
-        put_acquire(push);
+        put_cp_acquire(push);
 }
 
 #define TEMPLATE_DW 128u
@@ -506,7 +507,7 @@ qcom_launch_make(const struct chip_arch *chip, struct qcom_program *prog,
         return bell_fail(BELL_E_NO_MEMORY, "program '%s': out of memory",
                          prog->base.pub.name);
     push.at = launch->words;
-    put_template(&push, prog, launch, n_args);
+    put_cp_template(&push, prog, launch, n_args);
     launch->n_dw = (uint32_t)(push.at - launch->words);
     assert(launch->n_dw <= TEMPLATE_DW + 2 * n_args + 2);
     /* A packet is no larger than what it becomes (hcq_ring.h). */
@@ -646,7 +647,7 @@ put_write(struct qcom_push *push, uint64_t va, uint64_t value, uint32_t n)
     qcom_put_flush(push);
     put_mem_write(push, va, values, n);
     put(push, qcom_pack_cp_wait_mem_writes(cp_of(push)));
-    put_acquire(push);
+    put_cp_acquire(push);
 }
 
 static void
@@ -753,7 +754,7 @@ put_any(struct qcom_push *push, const struct hcq_packet *packet)
         break;
     case HCQ_OP_BARRIER:
         qcom_put_flush(push);
-        put_acquire(push);
+        put_cp_acquire(push);
         break;
     case HCQ_OP_EXEC:
         qcom_put_exec(push, (const struct hcq_exec *)(const void *)packet);

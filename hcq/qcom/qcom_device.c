@@ -55,7 +55,7 @@ compare_clocks(struct hcq_device *base, struct hcq_clock_pair *out_pair)
 
 /* "740", "x1-85" */
 static const char *
-number_of(const struct chip_arch *chip)
+qcom_number_of(const struct chip_arch *chip)
 {
     return chip->name + (chip->name[0] == 'a');
 }
@@ -68,8 +68,8 @@ fill_info(struct qcom_device *dev)
 
     snprintf(info->arch, sizeof(info->arch), "%s", dev->chip->name);
     snprintf(info->model, sizeof(info->model), "%sAdreno %s (%s)",
-             dev->kio->is_simulated ? "Simulated " : "", number_of(dev->chip),
-             dev->kernel->name);
+             dev->kio->is_simulated ? "Simulated " : "",
+             qcom_number_of(dev->chip), dev->kernel->name);
     info->n_units = dev->chip->n_units;
     info->max_grid[0] = info->max_grid[1] = info->max_grid[2] = MAX_GRID;
     info->max_local[0] = info->max_local[1] = info->max_local[2] = MAX_LOCAL;
@@ -246,7 +246,7 @@ qcom_enumerate(unsigned idx, struct hcq_device_desc *out)
     chip = chip_adreno_find(chip_id);
     snprintf(out->name, sizeof(out->name), BACKEND ":%u", idx);
     snprintf(out->description, sizeof(out->description), "Adreno %s",
-             chip ? number_of(chip) : "of a kind that is not known");
+             chip ? qcom_number_of(chip) : "of a kind that is not known");
     out->usable = check_chip(chip, chip_id) == BELL_OK;
     if (!out->usable)
         snprintf(out->why_not, sizeof(out->why_not), "%.150s",

@@ -23,7 +23,7 @@
 
 /* What the CPU has of it may be older than what the chip stored. */
 static void
-renew(struct qcom_device *dev, const struct qcom_gate *gate)
+renew_qcom(struct qcom_device *dev, const struct qcom_gate *gate)
 {
     const struct qcom_mem mem = {.handle = gate->handle};
     struct bell_error_hold hold;
@@ -42,7 +42,7 @@ is_open(struct qcom_device *dev, const struct qcom_gate *gate)
     if (!gate->at)
         return true;
     if (gate->is_stale)
-        renew(dev, gate);
+        renew_qcom(dev, gate);
     if (gate->mask)
         return (__atomic_load_n((const volatile uint32_t *)gate->at,
                                 __ATOMIC_ACQUIRE) &

@@ -77,7 +77,7 @@ cache_mode(enum kgsl_cache_mode mode)
 
 /* Of each kind, on a chip that is coherent with the CPU or is not. */
 static uint64_t
-memory_flags(const struct qcom_device *dev, enum qcom_mem_kind kind)
+kgsl_flags(const struct qcom_device *dev, enum qcom_mem_kind kind)
 {
     uint64_t flags = PAGE_LOG2 << KGSL_MEMALIGN_SHIFT;
 
@@ -110,7 +110,7 @@ kgsl_mem_alloc(struct qcom_device *dev, enum qcom_mem_kind kind,
 {
     struct kgsl_gpuobj_alloc args = {
         .size = mem->size_bytes,
-        .flags = memory_flags(dev, kind),
+        .flags = kgsl_flags(dev, kind),
     };
     bell_status status;
 
@@ -138,7 +138,7 @@ kgsl_mem_pin(struct qcom_device *dev, void *ptr, struct qcom_mem *mem)
         .len = mem->size_bytes,
         .hostptr = (uintptr_t)ptr,
         .memtype = KGSL_USER_MEM_ADDR,
-        .flags = (uint32_t)memory_flags(dev, QCOM_MEM_SHARED),
+        .flags = (uint32_t)kgsl_flags(dev, QCOM_MEM_SHARED),
     };
 
     if (!dev->is_coherent)
@@ -195,7 +195,7 @@ kgsl_begin(struct qcom_device *dev)
     bell_status status;
 
     dev->is_coherent = true;
-    args.flags = memory_flags(dev, QCOM_MEM_SHARED);
+    args.flags = kgsl_flags(dev, QCOM_MEM_SHARED);
     BELL_TRY(kio_ioctl(&dev->file, IOCTL_KGSL_GPUOBJ_ALLOC, &args));
     status = object_info(dev, args.id, &info);
     free_object(dev, args.id);

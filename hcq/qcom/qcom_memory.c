@@ -21,7 +21,7 @@
 
 /* The first map behind va; map_lock is held. */
 static size_t
-place_of(const struct qcom_device *dev, uint64_t va)
+qcom_place_of(const struct qcom_device *dev, uint64_t va)
 {
     size_t first = 0, last = dev->n_maps;
 
@@ -46,7 +46,7 @@ add_map(struct qcom_device *dev, const struct qcom_mem *mem)
     pthread_mutex_lock(&dev->map_lock);
     if (host_grow((void **)&dev->maps, &dev->cap_maps, dev->n_maps + 1,
                   sizeof(dev->maps[0])) == 0) {
-        at = place_of(dev, mem->va);
+        at = qcom_place_of(dev, mem->va);
         memmove(dev->maps + at + 1, dev->maps + at,
                 (dev->n_maps - at) * sizeof(dev->maps[0]));
         dev->maps[at] = (struct qcom_map){mem, mem->va};
@@ -65,7 +65,7 @@ remove_map(struct qcom_device *dev, uint64_t va)
     size_t at;
 
     pthread_mutex_lock(&dev->map_lock);
-    at = place_of(dev, va);
+    at = qcom_place_of(dev, va);
     assert(at > 0 && dev->maps[at - 1].va == va);
     memmove(dev->maps + at - 1, dev->maps + at,
             (dev->n_maps - at) * sizeof(dev->maps[0]));
@@ -81,7 +81,7 @@ qcom_mem_find(struct qcom_device *dev, uint64_t va, uint64_t size_bytes,
     size_t at;
 
     pthread_mutex_lock(&dev->map_lock);
-    at = place_of(dev, va);
+    at = qcom_place_of(dev, va);
     if (at > 0)
         mem = dev->maps[at - 1].mem;
     if (mem && size_bytes <= mem->size_bytes &&

@@ -40,8 +40,8 @@ refuse(const struct hcq_program_desc *desc, const char *why)
 }
 
 static bell_status
-read_object(const struct qcom_device *dev, const struct hcq_program_desc *desc,
-            struct object *out)
+read_shader_object(const struct qcom_device *dev,
+                   const struct hcq_program_desc *desc, struct object *out)
 {
     const struct qcom_gen *gen = qcom_gen_of(dev->chip);
 
@@ -93,8 +93,8 @@ set_shared(struct qcom_program *prog, const struct qcom_device *dev,
  * suffice. A group must be there as a whole.
  * src: docs/hardware/adreno-queues.md, "Occupancy" */
 static bell_status
-set_group(struct qcom_program *prog, const struct qcom_device *dev,
-          const struct object *object)
+set_shader_group(struct qcom_program *prog, const struct qcom_device *dev,
+                 const struct object *object)
 {
     const uint32_t *local = prog->base.pub.local; /* 0: any */
     uint64_t total =
@@ -200,9 +200,9 @@ load_program(struct qcom_program *prog, struct qcom_device *dev,
 {
     struct object object;
 
-    BELL_TRY(read_object(dev, desc, &object));
+    BELL_TRY(read_shader_object(dev, desc, &object));
     BELL_TRY(set_shared(prog, dev, &object, desc->shared_bytes));
-    BELL_TRY(set_group(prog, dev, &object));
+    BELL_TRY(set_shader_group(prog, dev, &object));
     BELL_TRY(set_private(prog, dev, &object));
     prog->n_instrs = object.n_instrs;
     prog->n_full_vec4 = object.n_full_vec4;

@@ -88,7 +88,7 @@ qcom_stream_unbind(struct hcq_stream *base)
 }
 
 static bell_status
-fill_stream(struct hcq_stream *base)
+fill_cp_stream(struct hcq_stream *base)
 {
     struct qcom_stream *stream = stream_of(base);
     struct hcq_extent extent = hcq_stream_extent(base, &stream->n_packets);
@@ -119,7 +119,7 @@ fill_stream(struct hcq_stream *base)
 
 /* Where the card reads what places of arguments are patched to. */
 static void
-find_arguments(struct hcq_stream *base)
+find_shader_arguments(struct hcq_stream *base)
 {
     struct qcom_stream *stream = stream_of(base);
     uint32_t *words = stream->mem.cpu;
@@ -152,12 +152,12 @@ qcom_stream_bind(struct hcq_stream *base)
         return bell_fail(BELL_E_NO_MEMORY, "stream '%s': out of memory",
                          base->name);
     base->form = &stream->base;
-    if (fill_stream(base) != BELL_OK) {
+    if (fill_cp_stream(base) != BELL_OK) {
         qcom_stream_unbind(base);
         return bell_error_last()->status;
     }
     encode_stream(base);
-    find_arguments(base);
+    find_shader_arguments(base);
     return BELL_OK;
 }
 

@@ -16,32 +16,32 @@
 /* A submission that takes longer is left alone. */
 #define SETTLE_MS 50u
 
-struct regions {
+struct qcom_regions {
     struct kio_region list[MAX_REGIONS];
     uint32_t n;
 };
 
 static void
-add_region(struct regions *r, const void *cpu, uint64_t va, uint64_t size_bytes,
-           enum kio_region_kind kind)
+add_region(struct qcom_regions *r, const void *cpu, uint64_t va,
+           uint64_t size_bytes, enum kio_region_kind kind)
 {
     if (r->n < MAX_REGIONS)
         r->list[r->n++] = (struct kio_region){cpu, va, size_bytes, kind};
 }
 
 static void
-add_signal_page(void *user, const struct hcq_signal_page *page)
+add_qcom_signals(void *user, const struct hcq_signal_page *page)
 {
     add_region(user, page->host, page->va, HCQ_SIGNAL_PAGE_BYTES,
                KIO_REGION_SIGNAL);
 }
 
 static void
-tell(struct qcom_device *dev, struct regions *r)
+tell_qcom(struct qcom_device *dev, struct qcom_regions *r)
 {
     struct kio_bell bell = {.regions = r->list};
 
-    hcq_signal_pages_each(dev->signals, add_signal_page, r);
+    hcq_signal_pages_each(dev->signals, add_qcom_signals, r);
     bell.n_regions = r->n;
     kio_doorbell(dev->kio, &bell);
 }
@@ -50,7 +50,7 @@ void
 qcom_watch_submit(struct qcom_device *dev, const struct qcom_ib *ibs,
                   uint32_t n)
 {
-    struct regions r = {.n = 0};
+    struct qcom_regions r = {.n = 0};
     uint32_t i;
 
     assert(n > 0 && n <= QCOM_SUBMIT_IBS);
@@ -58,19 +58,19 @@ qcom_watch_submit(struct qcom_device *dev, const struct qcom_ib *ibs,
         add_region(&r, (const uint8_t *)ibs[i].mem->cpu + ibs[i].offset_bytes,
                    ibs[i].mem->va + ibs[i].offset_bytes, 4ull * ibs[i].n_dw,
                    KIO_REGION_PUSH);
-    tell(dev, &r);
+    tell_qcom(dev, &r);
 }
 
 void
 qcom_watch_settle(struct qcom_device *dev, struct qcom_context *context,
                   uint32_t stamp)
 {
-    struct regions r = {.n = 0};
+    struct qcom_regions r = {.n = 0};
     struct bell_error_hold hold;
 
     bell_error_hold(&hold);
     if (dev->kernel->wait(dev, context, stamp, SETTLE_MS) != BELL_OK)
         LOG(LOG_IOCTL, "goes on: %s", bell_error_last()->message);
     bell_error_release(&hold);
-    tell(dev, &r);
+    tell_qcom(dev, &r);
 }
