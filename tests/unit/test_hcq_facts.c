@@ -39,7 +39,7 @@ static const struct {
 } rows[] = {
     {"NV@sim:sm_90", "host=c86f compute=cbc0 copy=c8b5 ", false, true},
     {"NV@sim:sm_120", "host=ca6f compute=cec0 copy=cab5 ", true, true},
-    {"AMD@sim:gfx942", "xcc=4 sdma=4 sdma_xgmi=0 ", false, true},
+    {"AMD@sim:gfx942", "xcc=4 sdma=2 sdma_xgmi=14 ", false, true},
     {"AMD@sim:gfx1100", "xcc=1 sdma=2 sdma_xgmi=0 ", false, true},
     {"QCOM@sim:a740", "", false, false},
     {"NV@null:h100", "", false, false},

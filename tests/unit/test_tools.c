@@ -106,13 +106,16 @@ test_refuses(void **state)
 static void
 test_list_is_bounded(void **state)
 {
+    char text[TOOL_LIST_MAX + 1][16];
     const char *args[TOOL_LIST_MAX + 1];
     struct parsed p = {0};
     int i;
 
     (void)state;
-    for (i = 0; i <= TOOL_LIST_MAX; i++)
-        args[i] = "--in=a=b";
+    for (i = 0; i <= TOOL_LIST_MAX; i++) {
+        snprintf(text[i], sizeof(text[i]), "--in=a%d=b", i);
+        args[i] = text[i];
+    }
     assert_int_equal(parse_args(&p, args, TOOL_LIST_MAX), TOOL_GO_ON);
     memset(&p, 0, sizeof(p));
     assert_int_equal(parse_args(&p, args, TOOL_LIST_MAX + 1), TOOL_USAGE);
