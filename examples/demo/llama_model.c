@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/file.h"
+#include "doorbell/dim.h"
 #include "doorbell/module.h"
-#include "doorbell/symbol.h"
 
 /* Beyond these no such model is; products of three stay far below 2^63. */
 #define DIM_MAX    (1 << 17)
@@ -370,7 +370,7 @@ make_jit(struct llama *model)
 /* A step of a bundle. */
 struct saved_step {
     struct llama *model;
-    int64_t place; /* a symbol */
+    struct bell_dim place; /* a symbol */
 };
 
 /* The same, and its row of the cache is written, when all has read the
@@ -380,13 +380,13 @@ step(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
      struct bell_tensor **out)
 {
     const struct saved_step *s = user;
-    const int64_t row[5] = {0, 0, 0, s->place, 0};
     struct bell_tensor *made[2], *given[2] = {in[0]};
 
-    given[1] = bell_cast(bell_symbol_tensor(ctx, s->place), BELL_INT32);
+    given[1] = bell_dim_value(ctx, s->place, BELL_INT32);
     BELL_TRY(next_token(ctx, s->model, given, made));
     BELL_TRY(bell_realize(made, 2));
-    bell_assign_slice(s->model->cache, row, 5, made[1]);
+    bell_assign_slice(s->model->cache, BELL_SHAPE(0, 0, 0, s->place, 0),
+                      made[1]);
     out[0] = made[0];
     return bell_context_status(ctx);
 }

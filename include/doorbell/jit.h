@@ -44,7 +44,7 @@
  * changes, numbers that it computes with (a bell_scalar is what it was), data
  * that it makes tensors of. These are as they were when it was captured. What
  * changes from call to call is an input: a bell_scalar given as input is a
- * number of one element there. Sizes and offsets that are symbols (symbol.h)
+ * number of one element there. Sizes and offsets that are symbols (dim.h)
  * are what they are at each call.
  *
  * Inside, values cannot be read, for there are none; realizing computes nothing
@@ -154,7 +154,7 @@ struct bell_jit_save_desc {
  * (hcq/hcq_bundle.h): its kernels, compiled for each target, and the tensors
  * that it uses as they are now: those that it changes as state, the others as
  * weights. `in` are inputs as for bell_jit_call, of which only shape, dtype and
- * whether they require a gradient matter. Symbols (symbol.h) are the bundle's
+ * whether they require a gradient matter. Symbols (dim.h) are the bundle's
  * by name.
  *
  * A tensor that `state` names has that name in the bundle. A weight has all its

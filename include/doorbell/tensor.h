@@ -261,7 +261,7 @@ BELL_API const int64_t *bell_shape(const struct bell_tensor *t);
 /* Size of one axis; -1 if there is no such axis. */
 BELL_API int64_t bell_size(const struct bell_tensor *t, int axis);
 /* Number of elements: the product of the sizes. 0, and a failure of the
- * context: sizes of symbols (symbol.h) in a function that is captured. */
+ * context: sizes of symbols (dim.h) in a function that is captured. */
 BELL_API uint64_t bell_numel(const struct bell_tensor *t);
 /* bell_numel times the size of an element, in bytes. */
 BELL_API uint64_t bell_nbytes(const struct bell_tensor *t);

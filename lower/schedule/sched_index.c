@@ -68,23 +68,25 @@ sched_dims_vary(const struct sched_target *target, const struct uop_dims *dims)
     return false;
 }
 
-void
-sched_count(const struct sched_sizes *sizes, const struct uop_dims *dims,
-            int64_t out_by_size[3])
+/* What d stands for. */
+static int64_t
+dim_of(const struct sched_target *target, int64_t d)
+{
+    const struct sched_size *size = find_size(target, d);
+
+    return size ? size->dim : d;
+}
+
+int64_t
+sched_count(const struct sched_sizes *sizes, const struct uop_dims *dims)
 {
     const struct sched_target target = {.sizes = sizes};
-    int64_t *c = out_by_size;
+    int64_t n = 1;
     uint32_t i;
 
-    c[0] = 1;
-    c[1] = c[2] = 0;
-    for (i = 0; i < dims->n; i++) {
-        const struct sched_size *size = find_size(&target, dims->d[i]);
-        int64_t a = size ? size->a : 0, b = size ? size->b : dims->d[i];
-        c[2] = c[2] * b + c[1] * a;
-        c[1] = c[1] * b + c[0] * a;
-        c[0] = c[0] * b;
-    }
+    for (i = 0; i < dims->n; i++)
+        n = dim_mul(sizes->table, n, dim_of(&target, dims->d[i]));
+    return n;
 }
 
 static const struct uop *
@@ -103,18 +105,26 @@ bounded_var(struct sched *s, int64_t n, int64_t min, int64_t max)
     return uop_new(s->k, UOP_VAR, UOP_I64, 1, slot, src, 2);
 }
 
+static const struct uop *
+dim_index(struct sched *s, int64_t dim)
+{
+    const struct sched_sizes *sizes = s->target->sizes;
+    const struct uop *vars[DIM_MAX_SYMBOLS];
+    uint32_t i, used = dim_symbols(sizes->table, dim);
+
+    for (i = 0; i < DIM_MAX_SYMBOLS; i++)
+        vars[i] = used >> i & 1 ? bounded_var(s, sizes->vars[i], sizes->min[i],
+                                              sizes->max[i])
+                                : NULL;
+    return dim_uop(sizes->table, s->k, dim, vars);
+}
+
 const struct uop *
 sched_size(struct sched *s, int64_t d)
 {
-    const struct sched_sizes *sizes = s->target->sizes;
     const struct sched_size *size = find_size(s->target, d);
-    const struct uop *u;
 
-    if (!size)
-        return number(s, d);
-    u = bounded_var(s, sizes->var, sizes->min, sizes->max);
-    u = uop_alu2(s->k, UOP_MUL, u, number(s, size->a));
-    return uop_alu2(s->k, UOP_ADD, u, number(s, size->b));
+    return size ? dim_index(s, size->dim) : number(s, d);
 }
 
 const struct uop *
@@ -223,6 +233,21 @@ split_part(struct sched *s, const struct uop *linear,
     }
 }
 
+/* Are the products of axes a0..a-1 of x and b0..b-1 of y equal for all sizes? */
+static bool
+same_product(const struct sched *s, const struct uop_dims *x, uint32_t a0,
+             uint32_t a, const struct uop_dims *y, uint32_t b0, uint32_t b)
+{
+    struct dim_table *t = s->target->sizes->table;
+    int64_t px = 1, py = 1;
+
+    for (; a0 < a; a0++)
+        px = dim_mul(t, px, dim_of(s->target, x->d[a0]));
+    for (; b0 < b; b0++)
+        py = dim_mul(t, py, dim_of(s->target, y->d[b0]));
+    return px == py && px != DIM_BAD;
+}
+
 /* RESHAPE: axes are taken in groups of equal product, so that an axis that
  * stays as it is keeps its index. */
 static const struct sched_idx *
@@ -246,8 +271,9 @@ reshape_source(struct sched *s, const struct sched_idx *idx,
             pa = to->d[a++];
         if (b < from->n)
             pb = from->d[b++];
-        while (pa != pb) {
-            if (pa < pb && a < to->n)
+        while (pa != pb ||
+               (s->target->sizes && !same_product(s, to, a0, a, from, b0, b))) {
+            if (pa <= pb && a < to->n)
                 pa *= to->d[a++];
             else if (b < from->n)
                 pb *= from->d[b++];
@@ -267,12 +293,15 @@ static int64_t
 most_between(const struct sched *s, int64_t a, int64_t b)
 {
     const struct sched_sizes *sizes = s->target->sizes;
-    const struct sched_size *x = find_size(s->target, a);
-    const struct sched_size *y = find_size(s->target, b);
-    int64_t by = (x ? x->a : 0) - (y ? y->a : 0);
-    int64_t rest = (x ? x->b : a) - (y ? y->b : b);
+    int64_t by, min, max;
 
-    return by ? by * (by > 0 ? sizes->max : sizes->min) + rest : rest;
+    if (!sizes)
+        return a - b;
+    by = dim_sub(sizes->table, dim_of(s->target, a), dim_of(s->target, b));
+    if (by == DIM_BAD)
+        return DIM_LIMIT;
+    dim_bounds_within(sizes->table, by, sizes->min, sizes->max, &min, &max);
+    return max;
 }
 
 /* What the movement of `arg` moves axis i by, on its way to numbers 0..room;

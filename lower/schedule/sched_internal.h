@@ -127,9 +127,9 @@ BELL_MUST_CHECK bell_status sched_items(struct sched *s, const uint32_t *local,
 /* The size, an index of s->k: a CONST, but for those that vary. */
 const struct uop *sched_size(struct sched *s, int64_t d);
 bool sched_varies(const struct sched_target *target, int64_t d);
-/* The product of such dims, of which two at most vary. */
-void sched_count(const struct sched_sizes *sizes, const struct uop_dims *dims,
-                 int64_t out_by_size[3]);
+/* The product of such dims, a size of the table. */
+int64_t sched_count(const struct sched_sizes *sizes,
+                    const struct uop_dims *dims);
 bool sched_dims_vary(const struct sched_target *target,
                      const struct uop_dims *dims);
 const struct uop *sched_range(struct sched *s, uint32_t id, enum uop_axis axis,

@@ -53,9 +53,9 @@ number_buffers(struct sched *s, const uint32_t *local,
                 continue;
             }
             plan->bufs[n].n_elems = (uint64_t)node->numel;
-            if (s->target->sizes)
-                sched_count(s->target->sizes, node->shape,
-                            plan->bufs[n].by_size);
+            plan->bufs[n].count =
+                s->target->sizes ? sched_count(s->target->sizes, node->shape)
+                                 : (int64_t)node->numel;
             plan->bufs[n].dtype = node->u->dtype;
             plan->bufs[n].leaf = leaf ? (int32_t)node->u->arg.dims->d[0] : -1;
             plan->bufs[n].root = -1;
@@ -311,7 +311,7 @@ buffer_of_result(struct sched *s, struct sched_plan *plan, uint32_t at,
     buf = &plan->bufs[plan->n_bufs];
     buf->dtype = (enum uop_dtype)arg->d[1 + 2 * number];
     buf->n_elems = (uint64_t)arg->d[2 + 2 * number];
-    buf->by_size[0] = arg->d[2 + 2 * number];
+    buf->count = arg->d[2 + 2 * number];
     buf->leaf = buf->root = -1;
     return plan->n_bufs++;
 }

@@ -7,6 +7,7 @@
 #ifndef BELL_LOWER_SCHEDULE_SCHEDULE_H
 #define BELL_LOWER_SCHEDULE_SCHEDULE_H
 
+#include "uops/dim.h"
 #include "uops/uop.h"
 
 #define SCHED_MAX_PARAMS 128
@@ -18,10 +19,10 @@ struct sched_mark;
 struct sched_buf {
     uint64_t n_elems;
     enum uop_dtype dtype;
-    int32_t leaf; /* number of the BUFFER leaf, or -1 */
-    int32_t root; /* number of the first root that it is the value of, or -1 */
-    int64_t by_size[3]; /* where sizes vary: n_elems is [0] + [1] * VAR +
-                         * [2] * VAR^2 */
+    int32_t leaf;  /* number of the BUFFER leaf, or -1 */
+    int32_t root;  /* number of the first root that it is the value of, or -1 */
+    int64_t count; /* where sizes vary: what n_elems is, of sched_sizes.table;
+                    * DIM_BAD: no size */
     /* Marks of the nodes that the kernel computes which stores it, in their
      * order, where the tensor graph has marks. */
     const struct sched_mark *marks;
@@ -58,16 +59,18 @@ struct sched_plan {
 };
 
 /* Sizes of a tensor graph that are known when it is run: wherever one of
- * them stands among the dims and args of its nodes, `d` means a * VAR + b. */
+ * them stands among the dims and args of its nodes, `d` means a size of the
+ * table (uops/dim.h), whose symbols are VARs. */
 struct sched_sizes {
-    int64_t var;      /* number of the VAR */
-    int64_t min, max; /* that it can be */
-    bool is_beyond;   /* what `d` is made with is more: slices may end behind
-                       * what they are taken from */
+    struct dim_table *table;
+    int64_t vars[DIM_MAX_SYMBOLS]; /* by symbol: number of its VAR */
+    int64_t min[DIM_MAX_SYMBOLS], max[DIM_MAX_SYMBOLS]; /* that it can be */
+    bool is_beyond; /* what `d` is made with is more: slices may end behind
+                     * what they are taken from */
     uint32_t n;
     struct sched_size {
-        int64_t d, a, b;
-    } list[24];
+        int64_t d, dim;
+    } list[48];
 };
 
 /* Facts of the device that the cost model uses. */

@@ -264,7 +264,8 @@ assign_slice(const char *call, struct bell_tensor *t, const int64_t *begin,
 
     for (i = 0; i < tensor_at(t)->shape->n; i++) {
         bounds[2 * i] = begin[i];
-        bounds[2 * i + 1] = begin[i] + tensor_at(value)->shape->d[i];
+        bounds[2 * i + 1] = dim_add(tensor_at(t)->ctx->dims, begin[i],
+                                    tensor_at(value)->shape->d[i]);
     }
     BELL_TRY(own_memory(call, t, value));
     tensor_forget_range(tensor_buffer_of(t));
@@ -294,15 +295,15 @@ bell_assign_slice(struct bell_tensor *t, const int64_t *begin, uint32_t n_begin,
     bad = n_begin != tensor_at(t)->shape->n ||
           tensor_at(value)->shape->n != tensor_at(t)->shape->n;
     for (i = 0; !bad && i < n_begin; i++)
-        bad = !symbol_is_slice(&tensor_at(t)->ctx->symbols, begin[i],
-                               tensor_at(value)->shape->d[i],
-                               tensor_at(t)->shape->d[i]);
+        bad = !dims_is_slice(tensor_at(t)->ctx->dims, begin[i],
+                             tensor_at(value)->shape->d[i],
+                             tensor_at(t)->shape->d[i]);
     if (bad)
         return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_SHAPE,
                            "a value of shape %s to a tensor of shape %s from "
                            "%s on",
                            SHAPE_OF(value), SHAPE_OF(t),
-                           tensor_sizes_str(&tensor_at(t)->ctx->symbols, begin,
+                           tensor_sizes_str(tensor_at(t)->ctx->dims, begin,
                                             n_begin < 32 ? n_begin : 32, text,
                                             sizeof(text)));
     u = tensor_node(value);

@@ -161,7 +161,7 @@ tensor_set_buffer(struct bell_tensor *t, struct tensor_buffer *buf)
 
     if (tensor_at(t)->flags & TENSOR_VARIES && buf->role == TENSOR_MEMORY) {
         for (i = 0; i < shape->n; i++)
-            now[i] = symbol_now(&ctx->symbols, shape->d[i]);
+            now[i] = dim_value(ctx->dims, shape->d[i], NULL);
         shape = uop_dims(&ctx->graph, now, shape->n);
     }
     u = tensor_buffer_node(ctx, buf, shape);

@@ -147,7 +147,7 @@ set_node(struct tensor *t, const struct uop *uop)
     t->shape = tn_shape(t->ctx, uop);
     t->dtype = uop->dtype;
     t->flags &= ~(uint32_t)(TENSOR_WEAK | TENSOR_PACKED | TENSOR_VARIES);
-    if (t->ctx->symbols.n && symbol_in(t->shape->d, t->shape->n))
+    if (t->ctx->dims->n_exprs && dims_in(t->shape->d, t->shape->n))
         t->flags |= TENSOR_VARIES;
 }
 
@@ -605,6 +605,10 @@ init_context(struct bell_context *ctx)
     struct tensor *error;
 
     uop_graph_init(&ctx->graph);
+    ctx->dims = host_alloc(sizeof(*ctx->dims));
+    if (!ctx->dims)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a context");
+    dim_table_init(ctx->dims);
     arena_init(&ctx->functions);
     map_init(&ctx->rule_of);
     tensor_labels_init(ctx);
@@ -652,6 +656,9 @@ free_context(struct bell_context *ctx)
         handle_drop_chunk(chunk, "bell_context_destroy");
     }
     uop_graph_fini(&ctx->graph);
+    if (ctx->dims)
+        dim_table_fini(ctx->dims);
+    host_free(ctx->dims);
     arena_fini(&ctx->functions);
     map_fini(&ctx->rule_of);
     for (i = 0; i < ctx->n_rules; i++)

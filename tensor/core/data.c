@@ -22,8 +22,7 @@ tensor_leaf(struct bell_context *ctx, const char *call, enum uop_dtype dtype,
     struct tensor_buffer *buf;
     const struct uop *u;
 
-    if (tensor_buffer_create(ctx, dtype,
-                             symbol_numel(&ctx->symbols, shape, ndim),
+    if (tensor_buffer_create(ctx, dtype, dims_numel(ctx->dims, shape, ndim),
                              &buf) != BELL_OK) {
         tensor_fail_last(ctx, call);
         return NULL;
@@ -103,7 +102,7 @@ bell_from_data(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
     if (type == UOP_VOID || !tensor_takes_shape(ctx, __func__, shape, ndim))
         return ctx->error_tensor;
-    if (!data && tn_product(shape, ndim) > 0)
+    if (!data && dims_most(ctx->dims, shape, ndim) > 0)
         return tensor_fail(ctx, __func__, BELL_BAD_MISSING, "data is NULL");
     return tensor_from_bytes(ctx, __func__, type, shape, ndim, data);
 }

@@ -4,6 +4,7 @@
 #include "tensor/core/tensor_internal.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "tensor/core/node.h"
@@ -170,8 +171,8 @@ tensor_shape_str(const int64_t *d, uint32_t n, char *buf, size_t size_bytes)
 }
 
 char *
-tensor_sizes_str(const struct tensor_symbols *symbols, const int64_t *d,
-                 uint32_t n, char *buf, size_t size_bytes)
+tensor_sizes_str(const struct dim_table *dims, const int64_t *d, uint32_t n,
+                 char *buf, size_t size_bytes)
 {
     char size[64];
     size_t at = 0;
@@ -180,7 +181,10 @@ tensor_sizes_str(const struct tensor_symbols *symbols, const int64_t *d,
     assert(size_bytes > 0);
     at += (size_t)snprintf(buf, size_bytes, "(");
     for (i = 0; i < n && at < size_bytes; i++) {
-        symbol_print(symbols, d[i], size, sizeof(size));
+        if (dims)
+            dim_print(dims, d[i], size, sizeof(size));
+        else
+            snprintf(size, sizeof(size), "%" PRId64, d[i]);
         at += (size_t)snprintf(buf + at, size_bytes - at, "%s%s", i ? ", " : "",
                                size);
     }
@@ -243,11 +247,11 @@ tensor_shape_arg(struct bell_context *ctx, const char *call, const int64_t *d,
 
     if (!tensor_takes_shape(ctx, call, d, n))
         return false;
-    if (!ctx->symbols.n || !symbol_in(d, n))
+    if (!dims_in(d, n))
         return true;
     tensor_fail(ctx, call, BELL_BAD_SHAPE,
                 "shape %s; sizes of symbols are not for this function",
-                tensor_sizes_str(&ctx->symbols, d, n, text, sizeof(text)));
+                tensor_sizes_str(ctx->dims, d, n, text, sizeof(text)));
     return false;
 }
 
@@ -270,28 +274,30 @@ tensor_takes_shape(struct bell_context *ctx, const char *call, const int64_t *d,
     }
     for (i = 0; i < n; i++) {
         if (d[i] < 0) {
-            tensor_fail(
-                ctx, call, BELL_BAD_SHAPE,
-                "shape %s has a negative "
-                "size",
-                tensor_sizes_str(&ctx->symbols, d, n, text, sizeof(text)));
+            tensor_fail(ctx, call, BELL_BAD_SHAPE,
+                        "shape %s has a negative "
+                        "size",
+                        tensor_sizes_str(ctx->dims, d, n, text, sizeof(text)));
             return false;
         }
-        if (!symbol_bounds(&ctx->symbols, d[i], &min, &max) ||
-            (symbol_is(d[i]) && min < 1)) {
-            tensor_fail(
-                ctx, call, BELL_BAD_SHAPE,
-                symbol_bounds(&ctx->symbols, d[i], &min, &max)
-                    ? "shape %s: a size can be less than 1"
-                    : "shape %s has a number that is not a size of this "
-                      "context",
-                tensor_sizes_str(&ctx->symbols, d, n, text, sizeof(text)));
+        if (!dim_is_expr(d[i]))
+            continue;
+        if (!dims_known(ctx->dims, d[i])) {
+            tensor_fail(ctx, call, BELL_BAD_SHAPE,
+                        "the shape has a size that is not one of this context");
+            return false;
+        }
+        dim_bounds(ctx->dims, d[i], &min, &max);
+        if (min < 1) {
+            tensor_fail(ctx, call, BELL_BAD_SHAPE,
+                        "shape %s: a size can be less than 1",
+                        tensor_sizes_str(ctx->dims, d, n, text, sizeof(text)));
             return false;
         }
     }
-    if (tn_product(d, n) < 0) {
+    if (dims_most(ctx->dims, d, n) < 0) {
         tensor_fail(ctx, call, BELL_BAD_SHAPE, "shape %s is too large",
-                    tensor_shape_str(d, n, text, sizeof(text)));
+                    tensor_sizes_str(ctx->dims, d, n, text, sizeof(text)));
         return false;
     }
     return true;
@@ -336,12 +342,27 @@ bell_ndim(const struct bell_tensor *handle)
     return t ? t->shape->n : 0;
 }
 
+/* False, and a failure of the context: a size is none. */
+static bool
+has_numbers(const char *call, const struct bell_tensor *handle)
+{
+    const struct tensor *t = tensor_at(handle);
+
+    if (!(t->flags & TENSOR_VARIES))
+        return true;
+    tensor_fail(t->ctx, call, BELL_BAD_STATE,
+                "of a tensor of shape %s: bell_dims and bell_dim_at give sizes "
+                "of symbols",
+                SHAPE_OF(handle));
+    return false;
+}
+
 const int64_t *
 bell_shape(const struct bell_tensor *handle)
 {
     const struct tensor *t = tensor_asked(__func__, handle);
 
-    return t ? t->shape->d : NULL;
+    return t && has_numbers(__func__, handle) ? t->shape->d : NULL;
 }
 
 int64_t
@@ -352,7 +373,10 @@ bell_size(const struct bell_tensor *handle, int axis)
 
     if (axis < -n || axis >= n)
         return -1;
-    return t->shape->d[axis < 0 ? axis + n : axis];
+    axis = axis < 0 ? axis + n : axis;
+    return !dim_is_expr(t->shape->d[axis]) || has_numbers(__func__, handle)
+               ? t->shape->d[axis]
+               : -1;
 }
 
 uint64_t
@@ -360,7 +384,7 @@ tensor_numel(const struct bell_tensor *handle)
 {
     const struct tensor *t = tensor_at(handle);
 
-    return symbol_numel(&t->ctx->symbols, t->shape->d, t->shape->n);
+    return dims_numel(t->ctx->dims, t->shape->d, t->shape->n);
 }
 
 uint64_t
@@ -371,7 +395,7 @@ bell_numel(const struct bell_tensor *handle)
     if (t && t->ctx->trace && t->flags & TENSOR_VARIES) {
         tensor_fail(t->ctx, __func__, BELL_BAD_STATE,
                     "of shape %s in a function that is captured, which is for "
-                    "all values: bell_symbol_tensor gives a size as a tensor",
+                    "all values: bell_dim_value gives a size as a tensor",
                     SHAPE_OF(handle));
         return 0;
     }

@@ -135,6 +135,8 @@ class Function:
                 value = 'entry_error(at)'
             elif self.result.endswith('*'):
                 value = 'NULL'
+            elif self.result == 'struct bell_dim':
+                value = '(struct bell_dim){INT64_MIN}'
             elif self.result != 'void':
                 value = f'({self.result})0'
         return lines, value

@@ -57,7 +57,8 @@ tn_reshape(struct bell_context *ctx, const struct uop *u, const int64_t *d,
         return fail_size(ctx, d, n);
     if (c && u->op == UOP_EXPAND)
         return tn_full(ctx, c, d, n);
-    assert(tn_product(d, n) == tn_numel(ctx, u));
+    assert(
+        dims_same_numel(ctx->dims, d, n, tn_shape(ctx, u)->d, tn_rank(ctx, u)));
     if (u->op == UOP_RESHAPE)
         u = u->src[0];
     if (same_shape(tn_shape(ctx, u), d, n))
@@ -130,7 +131,7 @@ tn_expand(struct bell_context *ctx, const struct uop *u, const int64_t *d)
 
     if (tn_bad(u) || same_shape(shape, d, shape->n))
         return u;
-    if (tn_product(d, shape->n) < 0)
+    if (dims_most(ctx->dims, d, shape->n) < 0)
         return fail_size(ctx, d, shape->n);
     for (i = 0; i < shape->n; i++)
         assert(shape->d[i] == d[i] || shape->d[i] == 1);
@@ -158,12 +159,23 @@ tn_broadcast(struct bell_context *ctx, const struct uop *u, const int64_t *d,
     return tn_expand(ctx, tn_reshape(ctx, u, ones, n), d);
 }
 
+/* What a padding cuts: one that varies is not below zero. */
+static int64_t
+cut_of(struct bell_context *ctx, int64_t pad)
+{
+    int64_t min, max;
+
+    dim_bounds(ctx->dims, pad, &min, &max);
+    return max <= 0 ? dim_sub(ctx->dims, 0, pad) : 0;
+}
+
 /* Below zero it cuts. First all cuts, then one PAD with zeros; a tensor of
  * zeros grows without an op. */
 const struct uop *
 tn_pad(struct bell_context *ctx, const struct uop *u, const int64_t *pads)
 {
     const struct uop_dims *shape = tn_shape(ctx, u);
+    struct dim_table *t = ctx->dims;
     int64_t bounds[2 * TN_MAX_RANK], grow[2 * TN_MAX_RANK], d[TN_MAX_RANK];
     const struct uop *c;
     bool any = false, empty = false;
@@ -172,20 +184,22 @@ tn_pad(struct bell_context *ctx, const struct uop *u, const int64_t *pads)
     if (tn_bad(u))
         return u;
     for (i = 0; i < n; i++) {
-        bounds[2 * i] = pads[2 * i] < 0 ? -pads[2 * i] : 0;
-        bounds[2 * i + 1] =
-            shape->d[i] + (pads[2 * i + 1] < 0 ? pads[2 * i + 1] : 0);
-        grow[2 * i] = pads[2 * i] > 0 ? pads[2 * i] : 0;
-        grow[2 * i + 1] = pads[2 * i + 1] > 0 ? pads[2 * i + 1] : 0;
+        int64_t before = cut_of(ctx, pads[2 * i]);
+        int64_t after = cut_of(ctx, pads[2 * i + 1]);
+
+        bounds[2 * i] = before;
+        bounds[2 * i + 1] = dim_sub(t, shape->d[i], after);
+        grow[2 * i] = dim_add(t, pads[2 * i], before);
+        grow[2 * i + 1] = dim_add(t, pads[2 * i + 1], after);
         any = any || grow[2 * i] || grow[2 * i + 1];
-        d[i] = bounds[2 * i + 1] - bounds[2 * i];
+        d[i] = dim_sub(t, bounds[2 * i + 1], bounds[2 * i]);
         empty = empty || d[i] <= 0;
-        d[i] += grow[2 * i] + grow[2 * i + 1];
+        d[i] = dim_add(t, d[i], dim_add(t, grow[2 * i], grow[2 * i + 1]));
     }
     u = tn_shrink(ctx, u, bounds);
     if (!any || tn_bad(u))
         return u;
-    if (tn_product(d, n) < 0)
+    if (dims_most(t, d, n) < 0)
         return fail_size(ctx, d, n);
     c = tn_peel(u);
     if (empty || (c && c->arg.bits == 0))
@@ -205,9 +219,9 @@ tn_shrink(struct bell_context *ctx, const struct uop *u, const int64_t *bounds)
         return u;
     for (i = 0; i < n; i++) {
         int64_t base = u->op == UOP_SHRINK ? u->arg.dims->d[2 * i] : 0;
-        d[i] = bounds[2 * i + 1] - bounds[2 * i];
-        total[2 * i] = bounds[2 * i] + base;
-        total[2 * i + 1] = bounds[2 * i + 1] + base;
+        d[i] = dim_sub(ctx->dims, bounds[2 * i + 1], bounds[2 * i]);
+        total[2 * i] = dim_add(ctx->dims, bounds[2 * i], base);
+        total[2 * i + 1] = dim_add(ctx->dims, bounds[2 * i + 1], base);
     }
     if (same_shape(shape, d, n))
         return u;
@@ -306,7 +320,8 @@ tn_split_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     int64_t d[TN_MAX_RANK + 1];
     uint32_t i;
 
-    assert(tn_bad(u) || (axis < shape->n && outer * inner == shape->d[axis]));
+    assert(tn_bad(u) || (axis < shape->n &&
+                         dim_mul(ctx->dims, outer, inner) == shape->d[axis]));
     for (i = 0; i < shape->n; i++)
         d[i < axis ? i : i + 1] = shape->d[i];
     d[axis] = outer;
@@ -326,7 +341,7 @@ tn_merge_axes(struct bell_context *ctx, const struct uop *u, uint32_t axis,
         return u;
     for (i = 0; i < shape->n; i++) {
         if (i > axis && i < axis + count)
-            d[n - 1] *= shape->d[i];
+            d[n - 1] = dim_mul(ctx->dims, d[n - 1], shape->d[i]);
         else
             d[n++] = shape->d[i];
     }

@@ -25,10 +25,9 @@ tn_product(const int64_t *d, uint32_t n)
             return 0;
     }
     for (i = 0; i < n; i++) {
-        int64_t size = d[i] < SYMBOL_LEAST ? d[i] : symbol_guess(d[i]);
-        if (size > TN_MAX_NUMEL / p)
+        if (d[i] > TN_MAX_NUMEL / p)
             return -1;
-        p *= size;
+        p *= d[i];
     }
     return p;
 }
@@ -38,7 +37,7 @@ tn_numel(const struct bell_context *ctx, const struct uop *u)
 {
     const struct uop_dims *shape = tn_shape(ctx, u);
 
-    return tn_product(shape->d, shape->n);
+    return dims_most(ctx->dims, shape->d, shape->n);
 }
 
 /* The first reason is kept: what follows from a failed node says nothing new.
@@ -60,23 +59,6 @@ tn_fail(struct bell_context *ctx, bell_status status, const char *fmt, ...)
 
 /* ---- leaves ---- */
 
-/* A size of a symbol is no number, nor is what is computed of it. */
-static bool
-is_size(const struct bell_context *ctx, double value)
-{
-    return ctx->symbols.n && ((fabs(value) < 0x1p62 && trunc(value) == value &&
-                               symbol_is((int64_t)value)) ||
-                              symbol_in_number(&ctx->symbols, value));
-}
-
-static const struct uop *
-fail_number(struct bell_context *ctx)
-{
-    return tn_fail(ctx, BELL_BAD_VALUE,
-                   "the size of a symbol as a number, or in one: "
-                   "bell_symbol_tensor gives what it is");
-}
-
 /* A CONST has no axes wherever it is: interned constants carry the scalar's
  * shape. */
 static const struct uop *
@@ -92,8 +74,6 @@ tn_int(struct bell_context *ctx, enum uop_dtype dtype, int64_t value)
 {
     if (dtype == UOP_VOID) /* that of uop_failed */
         return &uop_failed;
-    if (ctx->symbols.n && symbol_is(value))
-        return fail_number(ctx);
     return shape_const(ctx, uop_const_int(&ctx->graph, dtype, value));
 }
 
@@ -102,8 +82,6 @@ tn_float(struct bell_context *ctx, enum uop_dtype dtype, double value)
 {
     if (dtype == UOP_VOID)
         return &uop_failed;
-    if (is_size(ctx, value))
-        return fail_number(ctx);
     return shape_const(ctx, uop_const_float(&ctx->graph, dtype, value));
 }
 
@@ -111,8 +89,6 @@ tn_float(struct bell_context *ctx, enum uop_dtype dtype, double value)
 const struct uop *
 tn_const(struct bell_context *ctx, enum uop_dtype dtype, double value)
 {
-    if (is_size(ctx, value))
-        return fail_number(ctx);
     if (uop_dtype_infos[dtype].is_float)
         return tn_float(ctx, dtype, value);
     return tn_int(ctx, dtype, tn_saturate(dtype, value));

@@ -55,10 +55,9 @@ tn_size(const struct bell_context *ctx, const struct uop *u, uint32_t axis)
     return tn_shape(ctx, u)->d[axis];
 }
 
-/* Number of elements. */
+/* Number of elements; where sizes vary, the most that there can be. */
 int64_t tn_numel(const struct bell_context *ctx, const struct uop *u);
-/* Product of d[0..n-1], or -1 if that is more than TN_MAX_NUMEL. A size of a
- * symbol counts as a great prime: products are equal if they always are. */
+/* Product of the numbers d[0..n-1], or -1 if that is more than TN_MAX_NUMEL. */
 int64_t tn_product(const int64_t *d, uint32_t n);
 /* uop_failed, with a reason for tensor_new. */
 const struct uop *tn_fail(struct bell_context *ctx, bell_status status,
@@ -75,7 +74,7 @@ const struct uop *tn_float(struct bell_context *ctx, enum uop_dtype dtype,
 const struct uop *tn_const(struct bell_context *ctx, enum uop_dtype dtype,
                            double value);
 /* A size as a number, I64, of shape (); of a symbol it is what that is in each
- * run (symbol.c). */
+ * run (dims.c). */
 const struct uop *tn_count(struct bell_context *ctx, int64_t size);
 /* The same of another node's dtype. */
 static inline const struct uop *

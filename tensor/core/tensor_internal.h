@@ -23,7 +23,7 @@
 #include "tensor/core/given.h"
 #include "tensor/core/handle.h"
 #include "tensor/core/label.h"
-#include "tensor/core/symbol.h"
+#include "tensor/core/dims.h"
 #include "uops/uop.h"
 
 /* ---- storage ---- */
@@ -154,7 +154,7 @@ struct bell_context {
     size_t n_compactions;
 
     struct tensor_labels labels;
-    struct tensor_symbols symbols;
+    struct dim_table *dims;   /* owned: sizes of symbols */
     uint64_t seed, rng_calls; /* key and call number of random numbers */
     bool training, checks_index;
     uint32_t math; /* what is allowed: enum bell_math */
@@ -482,12 +482,12 @@ bool tensor_fits_number(const char *call, const struct bell_tensor *number,
 char *tensor_shape_str(const int64_t *d, uint32_t n, char *buf,
                        size_t size_bytes);
 /* The same with the names of the symbols. */
-char *tensor_sizes_str(const struct tensor_symbols *symbols, const int64_t *d,
+char *tensor_sizes_str(const struct dim_table *dims, const int64_t *d,
                        uint32_t n, char *buf, size_t size_bytes);
 #define TENSOR_SHAPE_STR 256
 /* A temporary string of a tensor's shape, for messages. */
 #define SHAPE_OF(t)                                                            \
-    tensor_sizes_str(&tensor_at(t)->ctx->symbols, tensor_at(t)->shape->d,      \
+    tensor_sizes_str(tensor_at(t)->ctx->dims, tensor_at(t)->shape->d,          \
                      tensor_at(t)->shape->n, (char[TENSOR_SHAPE_STR]){0},      \
                      TENSOR_SHAPE_STR)
 #define DTYPE_OF(t) (uop_dtype_infos[tensor_at(t)->dtype].name)

@@ -272,7 +272,7 @@ stand_in(struct capture *c, const struct uop_dims *shape, enum uop_dtype dtype,
          enum tensor_role role, uint32_t number, struct tensor_buffer **out_buf,
          const struct uop **out_node)
 {
-    uint64_t n = symbol_numel(&c->ctx->symbols, shape->d, shape->n);
+    uint64_t n = dims_numel(c->ctx->dims, shape->d, shape->n);
 
     BELL_TRY(tensor_stand_in(c->ctx, dtype, n, role, number, out_buf));
     *out_node = tensor_buffer_node(c->ctx, *out_buf, shape);
@@ -1165,7 +1165,7 @@ set_memory(struct bell_jit *jit, struct bell_tensor *const *in)
         struct jit_made *made = &jit->made[i];
         BELL_TRY(tensor_buffer_create(
             jit->ctx, made->dtype,
-            symbol_numel(&jit->ctx->symbols, made->type.d, made->type.n),
+            dims_numel(jit->ctx->dims, made->type.d, made->type.n),
             &made->buf));
         rt_capture_set(jit->capture, jit->n_args + jit->n_used + i, made->buf);
     }
@@ -1183,7 +1183,7 @@ value_node(const struct bell_jit *jit, const struct jit_value *value,
 
     for (i = 0; i < type->n; i++)
         d[i] = value->role == TENSOR_MADE
-                   ? symbol_now(&ctx->symbols, type->d[i])
+                   ? dim_value(ctx->dims, type->d[i], NULL)
                    : type->d[i];
     if (value->role == TENSOR_INPUT)
         u = tensor_node(in[value->number]);

@@ -167,15 +167,16 @@ handle_value(struct save *s, const struct jit_used *u, uint32_t *out_number)
 }
 
 /* A symbol that one of the sizes is of; NULL: none is. */
-static const struct tensor_symbol *
+static const struct dim_symbol *
 find_symbol(const struct bell_jit *jit, const struct jit_type *type)
 {
-    struct symbol_size size;
-    uint32_t i;
+    const struct dim_table *dims = jit->ctx->dims;
+    uint32_t i, symbols;
 
     for (i = 0; i < type->n; i++) {
-        if (symbol_is(type->d[i]) && symbol_parse(type->d[i], &size))
-            return &jit->ctx->symbols.list[size.symbol];
+        symbols = dim_symbols(dims, type->d[i]);
+        if (symbols)
+            return &dims->symbols[__builtin_ctz(symbols)];
     }
     return NULL;
 }
@@ -203,7 +204,7 @@ check_unchanged(const struct save *s, const struct bell_jit *jit)
 static bell_status
 check_sizes(const struct bell_jit *jit)
 {
-    const struct tensor_symbol *symbol;
+    const struct dim_symbol *symbol;
     uint32_t i;
 
     for (i = 0; i < jit->desc.n_in; i++) {
@@ -236,7 +237,7 @@ check_sizes(const struct bell_jit *jit)
 static bell_status
 add_symbol(struct save *s, uint32_t symbol)
 {
-    const struct tensor_symbol *list = s->jit->ctx->symbols.list;
+    const struct dim_symbol *list = s->jit->ctx->dims->symbols;
     uint32_t number, i;
 
     for (i = 0; i < BELL_MAX_SYMBOLS; i++) {
@@ -255,16 +256,24 @@ add_symbol(struct save *s, uint32_t symbol)
 static bell_status
 symbol_place(struct save *s, int64_t code, struct rt_place *out)
 {
-    struct symbol_size size;
+    char text[64];
+    uint32_t symbol;
+    int64_t by, more;
 
-    if (!symbol_parse(code, &size))
-        return bell_fail(BELL_E_INTERNAL, "bell_jit_save: a code of nothing");
-    if (!s->symbols[size.symbol])
-        BELL_TRY(add_symbol(s, size.symbol));
+    if (!dim_is_linear(s->jit->ctx->dims, code, &symbol, &by, &more) ||
+        by != (int32_t)by) {
+        dim_print(s->jit->ctx->dims, code, text, sizeof(text));
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "an offset is %s: a bundle's are multiples of one "
+                         "symbol and a number",
+                         text);
+    }
+    if (!s->symbols[symbol])
+        BELL_TRY(add_symbol(s, symbol));
     *out = (struct rt_place){.place = BUNDLE_TIMES,
-                             .value = s->symbols[size.symbol] - 1,
-                             .offset = (uint64_t)size.b,
-                             .times = (int32_t)size.a};
+                             .value = s->symbols[symbol] - 1,
+                             .offset = (uint64_t)more,
+                             .times = (int32_t)by};
     return BELL_OK;
 }
 
@@ -289,10 +298,11 @@ place_made(struct target *t)
             continue;
         }
         *place = (struct rt_place){BUNDLE_ARENA, 0, t->arena_bytes};
-        t->arena_bytes += align_up(
-            (uint64_t)tn_product(jit->made[i].type.d, jit->made[i].type.n) *
-                uop_dtype_infos[jit->made[i].dtype].size_bytes,
-            ARENA_ALIGN);
+        t->arena_bytes +=
+            align_up((uint64_t)dims_most(jit->ctx->dims, jit->made[i].type.d,
+                                         jit->made[i].type.n) *
+                         uop_dtype_infos[jit->made[i].dtype].size_bytes,
+                     ARENA_ALIGN);
     }
 }
 

@@ -86,7 +86,7 @@ plan_item(struct index_plan *p, const char *call,
     step->count = size;
     step->drop = item->kind == BELL_INDEX_INT;
     if (item->kind == BELL_INDEX_SLICE) {
-        if (symbol_is(item->begin) || symbol_is(item->end)) {
+        if (dim_is_expr(item->begin) || dim_is_expr(item->end)) {
             fail_item(p, call, i, "a symbol; bell_narrow takes it");
             return false;
         }
@@ -812,7 +812,7 @@ bell_index_put_add(struct bell_tensor *x, const struct bell_index_item *items,
 struct bell_tensor *
 bell_narrow(struct bell_tensor *x, int axis, int64_t begin, int64_t length)
 {
-    const struct tensor_symbols *symbols;
+    struct dim_table *dims;
     struct bell_tensor *out;
     char text[2][64];
     int64_t size;
@@ -823,21 +823,22 @@ bell_narrow(struct bell_tensor *x, int axis, int64_t begin, int64_t length)
     at = tensor_axis(tensor_at(x)->ctx, __func__, axis, tensor_at(x)->shape->n);
     if (at < 0)
         return tensor_at(x)->ctx->error_tensor;
-    symbols = &tensor_at(x)->ctx->symbols;
+    dims = tensor_at(x)->ctx->dims;
     size = tensor_at(x)->shape->n ? tensor_at(x)->shape->d[at] : 0;
     if (begin < 0 && begin >= -size)
         begin += size;
     if (tensor_at(x)->shape->n == 0 ||
-        !symbol_is_slice(symbols, begin, length, size)) {
-        symbol_print(symbols, length, text[0], sizeof(text[0]));
-        symbol_print(symbols, begin, text[1], sizeof(text[1]));
+        !dims_is_slice(dims, begin, length, size)) {
+        dim_print(dims, length, text[0], sizeof(text[0]));
+        dim_print(dims, begin, text[1], sizeof(text[1]));
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_INDEX,
                            "%s from %s is out of bounds for axis %d of %s",
                            text[0], text[1], at, SHAPE_OF(x));
     }
     return tensor_new(tensor_at(x)->ctx, __func__,
                       tn_shrink_axis(tensor_at(x)->ctx, tensor_node(x),
-                                     (uint32_t)at, begin, begin + length));
+                                     (uint32_t)at, begin,
+                                     dim_add(dims, begin, length)));
 }
 
 struct bell_tensor *
@@ -856,14 +857,14 @@ bell_select(struct bell_tensor *x, int axis, int64_t i)
         return tensor_at(x)->ctx->error_tensor;
     size = tensor_at(x)->shape->n ? tensor_at(x)->shape->d[at] : 0;
     i = i < 0 && i >= -size ? i + size : i;
-    if (!symbol_is_slice(&tensor_at(x)->ctx->symbols, i, 1, size)) {
-        symbol_print(&tensor_at(x)->ctx->symbols, i, text, sizeof(text));
+    if (!dims_is_slice(tensor_at(x)->ctx->dims, i, 1, size)) {
+        dim_print(tensor_at(x)->ctx->dims, i, text, sizeof(text));
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_INDEX,
                            "index %s is out of bounds for axis %d of %s", text,
                            at, SHAPE_OF(x));
     }
     u = tn_shrink_axis(tensor_at(x)->ctx, tensor_node(x), (uint32_t)at, i,
-                       i + 1);
+                       dim_add(tensor_at(x)->ctx->dims, i, 1));
     return tensor_new(tensor_at(x)->ctx, __func__,
                       tn_squeeze(tensor_at(x)->ctx, u, 1u << at));
 }

@@ -656,8 +656,8 @@ share_heads(struct bell_context *ctx, const struct uop *u, int64_t heads)
     if (tn_bad(u) || rank < 3)
         return u;
     own = tn_size(ctx, u, axis);
-    if (own < 2 || own == heads || heads == 0 || symbol_is(own) ||
-        symbol_is(heads) || heads % own != 0)
+    if (own < 2 || own == heads || heads == 0 || dim_is_expr(own) ||
+        dim_is_expr(heads) || heads % own != 0)
         return u;
     u = tn_unsqueeze(ctx, u, axis + 1);
     if (tn_bad(u))

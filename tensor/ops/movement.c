@@ -58,49 +58,6 @@ take_tensor_by(const char *call, struct bell_tensor *x, const int64_t *list,
 
 /* ---- reshape and its relatives ---- */
 
-/* What `from` elements make with the sizes d[0..n-1], of which one is left out:
- * a number, or a size of a symbol where one of each is left. -1: nothing. */
-static int64_t
-quotient(const int64_t *from, uint32_t n_from, const int64_t *d, uint32_t n)
-{
-    int64_t left = 1, by = 1, varying = 0, used[TN_MAX_RANK];
-    struct symbol_size size;
-    uint32_t i, k;
-
-    assert(n <= TN_MAX_RANK);
-    for (k = 0; k < n; k++) {
-        used[k] = d[k] == -1 || !symbol_is(d[k]);
-        if (d[k] != -1 && used[k])
-            by *= d[k];
-    }
-    for (i = 0; i < n_from; i++) {
-        if (!symbol_is(from[i])) {
-            left *= from[i];
-            continue;
-        }
-        for (k = 0; k < n && (used[k] || d[k] != from[i]); k++)
-            continue;
-        if (k < n)
-            used[k] = 1;
-        else if (varying)
-            return -1;
-        else
-            varying = from[i];
-    }
-    for (k = 0; k < n; k++) {
-        if (!used[k])
-            return -1;
-    }
-    if (by == 0)
-        return -1;
-    if (!varying)
-        return left % by ? -1 : left / by;
-    if (!symbol_parse(varying, &size) || size.a * left % by ||
-        size.b * left % by)
-        return -1;
-    return varying * left / by;
-}
-
 /* Replaces a -1 in d by what makes the elements of from[]; false after a
  * failure. */
 static bool
@@ -108,6 +65,7 @@ infer_size(const char *call, const struct bell_tensor *x, const int64_t *from,
            uint32_t n_from, int64_t *d, uint32_t n)
 {
     char text[TENSOR_SHAPE_STR];
+    struct dim_table *dims = tensor_at(x)->ctx->dims;
     int64_t unknown = -1, known[TN_MAX_RANK];
     bool bad = n > TN_MAX_RANK;
     uint32_t i, n_known = 0;
@@ -119,18 +77,17 @@ infer_size(const char *call, const struct bell_tensor *x, const int64_t *from,
         else
             known[n_known++] = d[i];
     }
-    bad = bad || tn_product(known, n_known) < 0;
+    bad = bad || dims_most(dims, known, n_known) < 0;
     if (!bad && unknown >= 0) {
-        d[unknown] = quotient(from, n_from, d, n);
+        d[unknown] = dims_quotient(dims, from, n_from, d, n);
         bad = d[unknown] < 0;
     } else if (!bad) {
-        bad = tn_product(d, n) != tn_product(from, n_from);
+        bad = !dims_same_numel(dims, d, n, from, n_from);
     }
     if (bad)
         tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE, "%s to %s",
                     SHAPE_OF(x),
-                    tensor_sizes_str(&tensor_at(x)->ctx->symbols, d, n, text,
-                                     sizeof(text)));
+                    tensor_sizes_str(dims, d, n, text, sizeof(text)));
     return !bad;
 }
 
@@ -368,9 +325,9 @@ bell_expand(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
         bad = d[i] < 0 || (have != 1 && have != d[i]);
     }
     if (bad)
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "%s to %s",
-                           SHAPE_OF(x),
-                           tensor_shape_str(shape, ndim, text, sizeof(text)));
+        return tensor_fail(
+            ctx, __func__, BELL_BAD_SHAPE, "%s to %s", SHAPE_OF(x),
+            tensor_sizes_str(ctx->dims, shape, ndim, text, sizeof(text)));
     if (!tensor_takes_shape(ctx, __func__, d, ndim))
         return ctx->error_tensor;
     return tensor_new(ctx, __func__, tn_broadcast(ctx, u, d, ndim));
@@ -397,6 +354,20 @@ tn_pad_value(struct bell_context *ctx, const struct uop *u, const int64_t *pads,
     return pad_by(ctx, u, pads, tn_const(ctx, u->dtype, value));
 }
 
+/* A padding of a number, or of a size that is not below 0; what it cuts is added
+ * to *cut. */
+static bool
+takes_pad(const struct dim_table *dims, int64_t pad, int64_t *cut)
+{
+    int64_t min, max;
+
+    if (!dims_known(dims, pad))
+        return false;
+    dim_bounds(dims, pad, &min, &max);
+    *cut -= max < 0 ? max : 0;
+    return max <= TN_MAX_NUMEL && (min >= 0 || min == max);
+}
+
 /* Pads of the last axes, the last first, as those of all, the first first;
  * false with *out set. */
 static bool
@@ -406,6 +377,7 @@ take_pads(const char *call, struct bell_tensor *x, const int64_t *pads,
 {
     const struct uop_dims *shape = tensor_at(x)->shape;
     struct bell_context *ctx = tensor_at(x)->ctx;
+    struct dim_table *dims = ctx->dims;
     char text[TENSOR_SHAPE_STR];
     int64_t d[BELL_MAX_RANK];
     bool bad = n_pads > 2 * shape->n || n_pads % 2 != 0;
@@ -414,13 +386,18 @@ take_pads(const char *call, struct bell_tensor *x, const int64_t *pads,
     memset(out_pads, 0, 2 * BELL_MAX_RANK * sizeof(*out_pads));
     for (i = 0; !bad && i < shape->n; i++) {
         uint32_t from = 2 * (shape->n - 1 - i);
-        int64_t before = from < n_pads ? pads[from] : 0, size = shape->d[i];
+        int64_t before = from < n_pads ? pads[from] : 0;
         int64_t after = from < n_pads ? pads[from + 1] : 0;
-        bad = before > TN_MAX_NUMEL || after > TN_MAX_NUMEL || before < -size ||
-              after < -size;
-        d[i] = bad ? 0 : size + before + after;
-        bad = bad || d[i] < 0 ||
-              (before < 0 ? -before : 0) + (after < 0 ? -after : 0) > size;
+        int64_t cut = 0, least;
+
+        bad = !takes_pad(dims, before, &cut) || !takes_pad(dims, after, &cut) ||
+              dim_at_most(dims, cut, shape->d[i]) != DIM_ALWAYS;
+        d[i] =
+            bad ? 0 : dim_add(dims, shape->d[i], dim_add(dims, before, after));
+        bad = bad || d[i] == DIM_BAD;
+        if (!bad)
+            dim_bounds(dims, d[i], &least, &cut);
+        bad = bad || least < 0;
         out_pads[2 * i] = before;
         out_pads[2 * i + 1] = after;
     }
@@ -428,9 +405,9 @@ take_pads(const char *call, struct bell_tensor *x, const int64_t *pads,
         return tensor_takes_shape(ctx, call, d, shape->n)
                    ? true
                    : (*out = ctx->error_tensor, false);
-    *out = tensor_fail(
-        ctx, call, BELL_BAD_VALUE, "%s by %s", SHAPE_OF(x),
-        tensor_shape_str(pads, n_pads < 32 ? n_pads : 32, text, sizeof(text)));
+    *out = tensor_fail(ctx, call, BELL_BAD_VALUE, "%s by %s", SHAPE_OF(x),
+                       tensor_sizes_str(dims, pads, n_pads < 32 ? n_pads : 32,
+                                        text, sizeof(text)));
     return false;
 }
 
@@ -484,14 +461,17 @@ bell_shrink(struct bell_tensor *x, const int64_t *bounds, uint32_t n_bounds)
         return out;
     bad = n_bounds != 2 * tensor_at(x)->shape->n;
     for (i = 0; !bad && i < tensor_at(x)->shape->n; i++)
-        bad = !symbol_is_slice(&ctx->symbols, bounds[2 * i],
-                               bounds[2 * i + 1] - bounds[2 * i],
-                               tensor_at(x)->shape->d[i]);
+        bad =
+            !dims_known(ctx->dims, bounds[2 * i]) ||
+            !dims_known(ctx->dims, bounds[2 * i + 1]) ||
+            !dims_is_slice(ctx->dims, bounds[2 * i],
+                           dim_sub(ctx->dims, bounds[2 * i + 1], bounds[2 * i]),
+                           tensor_at(x)->shape->d[i]);
     if (bad)
         return tensor_fail(
             ctx, __func__, BELL_BAD_INDEX, "%s to the bounds %s", SHAPE_OF(x),
-            tensor_shape_str(bounds, n_bounds < 32 ? n_bounds : 32, text,
-                             sizeof(text)));
+            tensor_sizes_str(ctx->dims, bounds, n_bounds < 32 ? n_bounds : 32,
+                             text, sizeof(text)));
     return tensor_new(ctx, __func__, tn_shrink(ctx, u, bounds));
 }
 
@@ -608,15 +588,16 @@ tn_join(struct bell_context *ctx, const struct uop **parts, uint32_t n,
             rank = tn_rank(ctx, parts[i]);
             low = tn_pad_axis(ctx, parts[i], axis, 0, b);
             high = tn_pad_axis(ctx, parts[i + 1], axis, a, 0);
-            parts[kept++] = a == 0 ? parts[i + 1]
-                            : b == 0
-                                ? parts[i]
-                                : tn_where(ctx,
-                                           tn_lt(ctx,
-                                                 tn_iota(ctx, (uint32_t)rank,
-                                                         axis, a + b, UOP_I64),
-                                                 tn_count(ctx, a)),
-                                           low, high);
+            parts[kept++] =
+                a == 0 ? parts[i + 1]
+                : b == 0
+                    ? parts[i]
+                    : tn_where(ctx,
+                               tn_lt(ctx,
+                                     tn_iota(ctx, (uint32_t)rank, axis,
+                                             dim_add(ctx->dims, a, b), UOP_I64),
+                                     tn_count(ctx, a)),
+                               low, high);
         }
         n = kept;
     }
@@ -689,7 +670,8 @@ cut_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
 
     if (tn_bad(u) || (before == 0 && after == 0))
         return u;
-    return tn_shrink_axis(ctx, u, axis, before, tn_size(ctx, u, axis) - after);
+    return tn_shrink_axis(ctx, u, axis, before,
+                          dim_sub(ctx->dims, tn_size(ctx, u, axis), after));
 }
 
 struct bell_tensor *

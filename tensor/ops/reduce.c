@@ -82,7 +82,7 @@ tn_reduced_count(const struct bell_context *ctx, const struct uop *u,
         if (axis_mask & 1u << i)
             d[n++] = tn_size(ctx, u, i);
     }
-    return tn_product(d, n);
+    return dims_most(ctx->dims, d, n);
 }
 
 /* ---- sums and products ---- */
@@ -321,7 +321,7 @@ tn_mean(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
         return u;
     if (half)
         u = tn_cast(ctx, u, UOP_F32);
-    if (symbol_in(tn_shape(ctx, u)->d, tn_rank(ctx, u)))
+    if (dims_in(tn_shape(ctx, u)->d, tn_rank(ctx, u)))
         return tn_cast(ctx,
                        tn_mul(ctx, tn_reduce(ctx, UOP_ADD, u, axis_mask),
                               part_of_one(ctx, u, axis_mask)),
@@ -349,7 +349,7 @@ tn_var(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask,
         u = tn_cast(ctx, u, UOP_F32);
     /* a quotient: the mean of equal numbers is that number */
     d = tn_mean(ctx, u, axis_mask);
-    if (!symbol_in(tn_shape(ctx, u)->d, tn_rank(ctx, u)))
+    if (!dims_in(tn_shape(ctx, u)->d, tn_rank(ctx, u)))
         d = tn_fdiv(ctx, tn_reduce(ctx, UOP_ADD, u, axis_mask),
                     tn_const(ctx, u->dtype, n + correction));
     d = tn_sub(ctx, u, d);

@@ -6,7 +6,6 @@
 #include "base/bits.h"
 #include "tensor/ops/elementwise.h"
 #include "tensor/ops/select.h"
-#include "tensor/core/symbol.h"
 
 /* Runs that are reduced directly, each element over its predecessors: the
  * longest that is left whole, and what longer ones are cut into. */
@@ -223,7 +222,7 @@ sum_axis(const struct scan *s, const struct uop *u, uint32_t axis)
     int64_t n = tn_size(ctx, u, axis), n_blocks, size;
     const struct uop *blocks, *before, *first;
 
-    if (n <= SUMS_LONG || symbol_in(&n, 1) || tn_numel(ctx, u) / n >= SUMS_ROWS)
+    if (n <= SUMS_LONG || dim_is_expr(n) || tn_numel(ctx, u) / n >= SUMS_ROWS)
         return tn_sums(ctx, u, axis, false);
     u = tn_move_axis(ctx, u, axis, last);
     size = block_of_sums(n);

@@ -209,7 +209,7 @@ rt_capture_run(struct rt_run *run, uint32_t number)
     struct step *step;
     uint32_t i;
 
-    if (plan->symbol >= 0)
+    if (plan->symbols)
         BELL_TRY(rt_sizes_place_most(plan));
     for (i = 0; i < run->n_leaves; i++) {
         if (!run->leaves[i]->device_mem && run->leaves[i]->role == TENSOR_GONE)
@@ -395,7 +395,7 @@ find_capture_spans(struct rt_capture *cap)
     for (s = 0; s < cap->n_steps; s++) {
         struct step *step = &cap->steps[s];
         struct rt_plan *plan = &cap->rt->plans[step->plan];
-        if (plan->symbol >= 0)
+        if (plan->symbols)
             BELL_TRY(rt_sizes_place_most(plan));
         BELL_TRY(add_span(cap, NULL, plan->scratch_bytes, at));
         step->scratch = (uint32_t)cap->n_spans - 1;
@@ -608,7 +608,7 @@ rt_capture_replay(struct rt_capture *cap)
     rt_profile_call(rt->profile);
     for (i = 0; i < cap->n_codes; i++)
         rt_tape_set(cap->tape, cap->first_code + (uint32_t)i,
-                    (uint64_t)symbol_now(&cap->ctx->symbols, cap->codes[i]));
+                    (uint64_t)dim_value(cap->ctx->dims, cap->codes[i], NULL));
     if (cap->staged)
         BELL_TRY(hcq_buffer_write(cap->feeds, cap->feed * cap->feed_bytes,
                                   cap->staged, cap->feed_bytes));

@@ -32,9 +32,8 @@ copy_buffer(struct rt_run *run, const struct uop *u)
         return &uop_failed;
     buf = (struct tensor_buffer *)(uintptr_t)u->arg.data;
     run->leaves[run->n_leaves] = buf;
-    if (run->rt->values.symbols && buf->role == TENSOR_MEMORY &&
-        buf->n_elems !=
-            symbol_numel(run->rt->values.symbols, shape->d, shape->n))
+    if (run->rt->values.dims && buf->role == TENSOR_MEMORY &&
+        buf->n_elems != dims_numel(run->rt->values.dims, shape->d, shape->n))
         run->rt->values.odd = "a tensor was made when a symbol that it has a "
                               "size of had another value";
     d[0] = (int64_t)run->n_leaves++;
@@ -189,15 +188,15 @@ rt_number(struct rt_run *run, const struct uop **out_sink)
     run->n_leaves = 0;
     rt->values.n = 0;
     rt->values.has_product = false;
-    rt->values.symbols = run->ctx->symbols.n ? &run->ctx->symbols : NULL;
-    rt->values.symbol = -1;
+    rt->values.dims = run->ctx->dims->n_symbols ? run->ctx->dims : NULL;
+    rt->values.symbols = 0;
     rt->values.n_codes = 0;
     rt->values.odd = NULL;
     for (r = 0; r < run->n && !rt->into->failed; r++)
         run->roots[r] =
             copy_under(run, tensor_at(run->tensors[run->n - 1 - r])->uop);
     BELL_TRY(uop_graph_status(rt->into));
-    BELL_TRY(rt_vary_symbol(rt));
+    BELL_TRY(rt_vary_symbols(rt));
     *out_sink =
         uop_new(rt->into, UOP_SINK, UOP_VOID, 1, none, run->roots, run->n);
     return uop_graph_status(rt->into);

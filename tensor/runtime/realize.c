@@ -306,6 +306,7 @@ free_plan(struct rt_plan *plan)
     host_free(plan->takes);
     host_free(plan->values);
     host_free(plan->steps);
+    host_free(plan->counts);
 }
 
 /* Copies from and to other devices end before what they use is gone; those that
@@ -677,10 +678,11 @@ schedule_plan(struct tensor_runtime *rt, struct rt_plan *plan)
     if (!roots)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     uop_graph_init(&g);
-    if (plan->symbol >= 0) {
+    if (plan->symbols) {
         for_any_size(&target, &sizes);
         status = rt_vary_build_sized(rt, plan, &g, roots, &sizes);
-        plan->most = sizes.max;
+        if (status == BELL_OK)
+            status = rt_sizes_count(plan, &sizes);
     } else {
         status = rt_vary_build(rt, plan, &g, roots);
     }
@@ -744,6 +746,7 @@ schedule_rows(struct tensor_runtime *rt, struct rt_plan *plan,
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     rows.values = NULL;
     rows.steps = NULL;
+    rows.counts = NULL;
     for_any_size(&target, &sized->sizes);
     uop_graph_init(&g);
     status = rt_sizes_guess(rt, plan, &rows, &g, roots, sized);
@@ -808,9 +811,9 @@ count_memory(struct bell_stats *stats, const struct rt_plan *plan)
 static bell_status
 finish_plan(struct tensor_runtime *rt, struct rt_plan *plan, uint64_t start)
 {
-    if (plan->symbol >= 0)
-        plan->size = (int64_t)plan->values[plan->n_values - 1].bits;
-    if (plan->any_size || plan->symbol >= 0)
+    if (plan->symbols)
+        rt_sizes_take_symbols(plan, plan->values, plan->n_values);
+    if (plan->any_size || plan->symbols)
         BELL_TRY(rt_sizes_place(plan));
     else
         BELL_TRY(rt_place_buffers(plan, &rt->kernels));
@@ -896,7 +899,7 @@ static bell_status
 add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
          bool stays)
 {
-    struct rt_plan plan = {.sink = sink, .next = next, .symbol = -1};
+    struct rt_plan plan = {.sink = sink, .next = next};
     struct rt_sized sized = {0};
     struct rt_form form;
     bell_status status = rt_form_of(&rt->graphs, sink, &rt->values, &form);
@@ -914,10 +917,8 @@ add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
             free_plan(&plan);
             rt_sized_fini(&sized);
             sized = (struct rt_sized){0};
-            plan = (struct rt_plan){.sink = sink,
-                                    .next = next,
-                                    .symbol = -1,
-                                    .ops_hash = form.hash};
+            plan = (struct rt_plan){
+                .sink = sink, .next = next, .ops_hash = form.hash};
         }
     }
     rt_form_fini(&form);
@@ -945,9 +946,9 @@ get_plan(struct tensor_runtime *rt, const struct uop *sink, bool stays,
         if (!rt_vary_fits(rt, plan))
             continue;
         *out_plan = at;
-        if (plan->symbol < 0)
+        if (!plan->symbols)
             return BELL_OK;
-        plan->size = (int64_t)rt->values.list[rt->values.n - 1].bits;
+        rt_sizes_take_symbols(plan, rt->values.list, rt->values.n);
         return rt_sizes_place(plan);
     }
     rt_number_trim(rt);

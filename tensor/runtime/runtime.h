@@ -139,6 +139,14 @@ void rt_kernel_fini(struct rt_kernel *kernel);
 
 #define RT_NO_PLAN UINT32_MAX
 
+/* What the symbols of a plan are now, by number, and what scratch memory is
+ * for. A plan for any size has one symbol, 0. */
+struct rt_counts {
+    struct dim_table *table;
+    int64_t now[DIM_MAX_SYMBOLS], placed[DIM_MAX_SYMBOLS];
+    int64_t least[DIM_MAX_SYMBOLS], most[DIM_MAX_SYMBOLS];
+};
+
 /* A scheduled graph, ready to run again and again. Owned by the runtime. */
 struct rt_plan {
     struct sched_plan sched;
@@ -152,15 +160,15 @@ struct rt_plan {
     bool keeps_constants; /* with arguments it would be another program */
     uint64_t ops_hash;    /* of the structure without its sizes and math */
     bool any_size;        /* in rt->sized */
-    int32_t symbol;       /* whose value is the last of its own; -1: none */
-    int64_t size, placed; /* that it has now, and that scratch memory is for */
-    int64_t most;         /* of a symbol: the greatest that size can be */
-    uint32_t *kernels;    /* by item: number in rt->kernel_list */
-    uint64_t *offsets;    /* by buffer: place in the scratch buffer */
-    uint32_t *takes;      /* by buffer: whose place it has, or itself */
-    uint32_t n_taken;     /* that have another's */
-    uint64_t scratch_bytes; /* for values that are neither leaf nor root */
-    uint64_t alive_bytes;   /* of these that are alive at once, at most */
+    uint32_t symbols;     /* of the context, bit by number, whose values are
+                           * the last of its own */
+    struct rt_counts *counts; /* owned: where sizes vary; or NULL */
+    uint32_t *kernels;        /* by item: number in rt->kernel_list */
+    uint64_t *offsets;        /* by buffer: place in the scratch buffer */
+    uint32_t *takes;          /* by buffer: whose place it has, or itself */
+    uint32_t n_taken;         /* that have another's */
+    uint64_t scratch_bytes;   /* for values that are neither leaf nor root */
+    uint64_t alive_bytes;     /* of these that are alive at once, at most */
     uint64_t result_bytes;
     struct rt_tape *tape; /* owned: one that recurs, as a graph; or NULL */
     uint32_t n_runs;      /* so far, before there was a tape */

@@ -154,6 +154,9 @@ rt_sized_fini(struct rt_sized *sized)
 {
     rt_form_fini(&sized->form);
     host_free(sized->places);
+    if (sized->table)
+        dim_table_fini(sized->table);
+    host_free(sized->table);
 }
 
 static bool
@@ -196,7 +199,7 @@ find_size(const struct rt_sized *sized, const struct rt_form *form,
         if (form->sizes[i] != at->a * n + at->b + by)
             return -1;
     }
-    return n >= sized->sizes.min && n <= sized->sizes.max ? n : -1;
+    return n >= sized->sizes.min[0] && n <= sized->sizes.max[0] ? n : -1;
 }
 
 /* The offset as a value of the plan. */
@@ -288,7 +291,7 @@ rt_sizes_find(struct tensor_runtime *rt, const struct rt_form *form,
             continue;
         if (!take_values(rt, sized, form, n, offsets))
             return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
-        plan->size = n;
+        plan->counts->now[0] = n;
         *out_plan = sized->plan;
         return rt_sizes_place(plan);
     }
@@ -347,40 +350,63 @@ fit_sizes(const struct rt_form *was, const struct rt_form *is,
     return v1 != v2;
 }
 
+/* a * n + b of the plan's table. */
+static int64_t
+extent_dim(const struct rt_sized *sized, const struct rt_extent *at)
+{
+    struct dim_table *t = sized->table;
+
+    return dim_add(t, dim_mul(t, at->a, t->symbols[0].dim), at->b);
+}
+
 /* Adds what varies to those of the graph, with its number at n; false: there
  * are too many, or another has that number, or it is none of a size. */
 static bool
-add_sizes(const struct rt_form *form, const struct rt_extent *places, int64_t n,
-          struct sched_sizes *sizes)
+add_sizes(struct rt_sized *sized, int64_t n)
 {
+    const struct rt_extent *places = sized->places;
+    struct sched_sizes *sizes = &sized->sizes;
+    size_t n_sizes = sized->form.n_sizes, i;
     uint32_t k;
-    size_t i;
 
     sizes->n = 0;
-    for (i = 0; i < form->n_sizes; i++) {
-        struct sched_size at = {places[i].a * n + places[i].b, places[i].a,
-                                places[i].b};
+    for (i = 0; i < n_sizes; i++) {
+        struct sched_size at = {places[i].a * n + places[i].b, 0};
 
+        if (!places[i].a)
+            continue;
+        at.dim = extent_dim(sized, &places[i]);
         for (k = 0; k < sizes->n && sizes->list[k].d != at.d; k++)
             ;
-        if (!at.a)
-            continue;
-        if (k < sizes->n &&
-            (sizes->list[k].a != at.a || sizes->list[k].b != at.b))
+        if (k < sizes->n && sizes->list[k].dim != at.dim)
             return false;
-        if (at.d < 2 ||
+        if (at.d < 2 || at.dim == DIM_BAD ||
             (k == sizes->n && k == sizeof(sizes->list) / sizeof(at)))
             return false;
         if (k == sizes->n)
             sizes->list[sizes->n++] = at;
     }
-    for (i = 0; i < form->n_sizes; i++) {
+    for (i = 0; i < n_sizes; i++) {
         for (k = 0; !places[i].a && k < sizes->n; k++) {
             if (sizes->list[k].d == places[i].b)
                 return false;
         }
     }
     return true;
+}
+
+/* The table of a plan for any size. */
+static bell_status
+begin_table(struct rt_sized *out)
+{
+    out->table = host_alloc(sizeof(*out->table));
+    if (!out->table)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
+    dim_table_init(out->table);
+    if (dim_symbol(out->table, "n", 1, 2 * MOST) == DIM_BAD)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
+    out->sizes.table = out->table;
+    return BELL_OK;
 }
 
 /* A graph being read in the order of its form. */
@@ -603,10 +629,10 @@ static int64_t
 least_size(const struct rt_sized *sized)
 {
     int64_t least = 2;
-    uint32_t i;
+    size_t i;
 
-    for (i = 0; i < sized->sizes.n; i++) {
-        const struct sched_size *at = &sized->sizes.list[i];
+    for (i = 0; i < sized->form.n_sizes; i++) {
+        const struct rt_extent *at = &sized->places[i];
 
         while (at->a > 0 && at->a * least + at->b < 2)
             least++;
@@ -638,7 +664,7 @@ choose_bound(struct rt_sized *out, int64_t most)
     uint32_t tries;
 
     for (tries = 0; n && tries < MAX_TRIES; tries++) {
-        if (add_sizes(&out->form, out->places, n, &out->sizes))
+        if (add_sizes(out, n))
             return n;
         n = prime_below(n - 1);
     }
@@ -656,7 +682,7 @@ choose_beyond(struct rt_sized *out, int64_t least)
         if (prime_below(n) != n)
             continue;
         tries++;
-        if (add_sizes(&out->form, out->places, n, &out->sizes))
+        if (add_sizes(out, n))
             return n;
     }
     return 0;
@@ -691,9 +717,9 @@ build_bounded(struct reader *r, struct rt_sized *out, int64_t now,
         if (r->work > SMALL_WORK &&
             (r->work > MAX_WASTE * work || n_examples < MORE))
             continue;
-        out->sizes.max = r->n;
-        out->sizes.min = least_size(out);
-        if (out->sizes.min <= now && !r->is_refused)
+        out->sizes.max[0] = r->n;
+        out->sizes.min[0] = least_size(out);
+        if (out->sizes.min[0] <= now && !r->is_refused)
             return BELL_OK;
     }
     out->sizes.n = 0;
@@ -733,7 +759,9 @@ rt_sizes_build(struct tensor_runtime *rt, const struct rt_form *form,
         status = rt_form_of(&rt->graphs, plan->sink, &rt->values, &is);
         out->form = is;
         out->key = key_of(rt, form);
-        out->sizes.var = (int64_t)form->n_numbers;
+        out->sizes.vars[0] = (int64_t)form->n_numbers;
+        if (status == BELL_OK)
+            status = begin_table(out);
         if (status == BELL_OK)
             status = build_bounded(&r, out, now, n_examples, g, roots);
     }
@@ -742,7 +770,8 @@ rt_sizes_build(struct tensor_runtime *rt, const struct rt_form *form,
         return status;
     plan->values[form->n_numbers] = (struct rt_value){.bits = (uint64_t)now};
     plan->any_size = true;
-    plan->size = now;
+    BELL_TRY(rt_sizes_count(plan, &out->sizes));
+    plan->counts->now[0] = now;
     return rt_sizes_take(rt, plan);
 }
 
@@ -804,9 +833,9 @@ build_first(struct reader *r, struct rt_sized *out, int64_t now,
     BELL_TRY(read_graph(r, g, roots));
     most = r->most;
     for (bound = ALWAYS; bound >= LEAST && !r->is_refused; bound /= 2) {
-        out->sizes.max = bound < most ? bound : most;
-        r->n = choose_beyond(out, out->sizes.max);
-        if (r->n == 0 || out->sizes.max < now)
+        out->sizes.max[0] = bound < most ? bound : most;
+        r->n = choose_beyond(out, out->sizes.max[0]);
+        if (r->n == 0 || out->sizes.max[0] < now)
             break;
         uop_graph_fini(g);
         uop_graph_init(g);
@@ -815,7 +844,7 @@ build_first(struct reader *r, struct rt_sized *out, int64_t now,
         BELL_TRY(read_graph(r, g, roots));
         if (r->work > FIRST_WORK)
             continue;
-        out->sizes.min = 1;
+        out->sizes.min[0] = 1;
         out->sizes.is_beyond = true;
         if (!r->is_refused)
             return BELL_OK;
@@ -862,75 +891,115 @@ rt_sizes_guess(struct tensor_runtime *rt, const struct rt_plan *first,
         plan->values[n + 1 + i] = first->values[offsets[i]];
         plan->steps[n + 1 + i] = first->steps[offsets[i]];
     }
-    out->sizes.var = (int64_t)n;
-    plan->size = now;
+    out->sizes.vars[0] = (int64_t)n;
+    BELL_TRY(begin_table(out));
     if (is_first(rt, out) && !has_size_as_number(plan, n, now))
         BELL_TRY(build_first(&r, out, now, g, roots));
     plan->any_size = out->sizes.n != 0;
+    if (!plan->any_size)
+        return BELL_OK;
+    BELL_TRY(rt_sizes_count(plan, &out->sizes));
+    plan->counts->now[0] = now;
     return BELL_OK;
 }
 
 /* ---- memory ---- */
 
-static void
-count_sized_elems(struct rt_plan *plan, int64_t n)
+bell_status
+rt_sizes_count(struct rt_plan *plan, const struct sched_sizes *sizes)
 {
+    struct rt_counts *c = host_calloc(1, sizeof(*c));
+
+    if (!c)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
+    c->table = sizes->table;
+    memcpy(c->least, sizes->min, sizeof(c->least));
+    memcpy(c->most, sizes->max, sizeof(c->most));
+    host_free(plan->counts);
+    plan->counts = c;
+    return BELL_OK;
+}
+
+void
+rt_sizes_take_symbols(struct rt_plan *plan, const struct rt_value *values,
+                      size_t n)
+{
+    uint32_t rest;
+
+    n -= (size_t)__builtin_popcount(plan->symbols);
+    for (rest = plan->symbols; rest; rest &= rest - 1)
+        plan->counts->now[__builtin_ctz(rest)] = (int64_t)values[n++].bits;
+}
+
+static void
+count_sized_elems(struct rt_plan *plan)
+{
+    const struct rt_counts *c = plan->counts;
+    uint32_t i;
+
+    for (i = 0; i < plan->sched.n_bufs; i++)
+        plan->sched.bufs[i].n_elems =
+            (uint64_t)dim_value(c->table, plan->sched.bufs[i].count, c->now);
+}
+
+/* The most elements of buffers for sizes up to those placed: one may have fewer
+ * of a greater size. */
+static bell_status
+count_most_elems(struct rt_plan *plan)
+{
+    const struct rt_counts *c = plan->counts;
+    int64_t least, most;
     uint32_t i;
 
     for (i = 0; i < plan->sched.n_bufs; i++) {
         struct sched_buf *buf = &plan->sched.bufs[i];
 
-        buf->n_elems = (uint64_t)(buf->by_size[0] + buf->by_size[1] * n +
-                                  buf->by_size[2] * n * n);
-    }
-}
-
-/* The most elements of buffers for a size from 1 to n: one may have fewer of a
- * greater size. */
-static void
-count_most_elems(struct rt_plan *plan, int64_t n)
-{
-    uint32_t i, k;
-
-    for (i = 0; i < plan->sched.n_bufs; i++) {
-        struct sched_buf *buf = &plan->sched.bufs[i];
-        const int64_t *by = buf->by_size;
-        int64_t top = by[2] < 0 ? by[1] / (-2 * by[2]) : 1, most = 0;
-        int64_t at[] = {1, n, top, top + 1};
-
-        for (k = 0; k < 4; k++) {
-            int64_t m = at[k] < 1 ? 1 : at[k] > n ? n : at[k];
-            int64_t count = by[0] + by[1] * m + by[2] * m * m;
-            most = count > most ? count : most;
-        }
+        if (buf->count == DIM_BAD)
+            return bell_fail(BELL_E_UNSUPPORTED,
+                             "the size of a value is a product of too many "
+                             "sizes of symbols");
+        dim_bounds_within(c->table, buf->count, c->least, c->placed, &least,
+                          &most);
         buf->n_elems = (uint64_t)most;
     }
+    return BELL_OK;
 }
 
 bell_status
 rt_sizes_place(struct rt_plan *plan)
 {
+    struct rt_counts *c = plan->counts;
     bell_status status = BELL_OK;
+    bool grows = false;
+    uint32_t s;
 
-    if (plan->size > plan->placed) {
-        plan->placed = plan->size + plan->size / 2;
-        if (plan->symbol >= 0 && plan->placed > plan->most)
-            plan->placed = plan->most;
-        count_most_elems(plan, plan->placed);
-        status = rt_place_buffers(plan, NULL);
-        if (status != BELL_OK)
-            plan->placed = 0; /* and again */
+    for (s = 0; s < DIM_MAX_SYMBOLS; s++) {
+        if (c->now[s] <= c->placed[s])
+            continue;
+        grows = true;
+        c->placed[s] = c->now[s] + c->now[s] / 2;
+        if (plan->symbols && c->placed[s] > c->most[s])
+            c->placed[s] = c->most[s];
     }
-    count_sized_elems(plan, plan->size);
+    if (grows) {
+        status = count_most_elems(plan);
+        if (status == BELL_OK)
+            status = rt_place_buffers(plan, NULL);
+        if (status != BELL_OK)
+            memset(c->placed, 0, sizeof(c->placed)); /* and again */
+    }
+    if (status == BELL_OK)
+        count_sized_elems(plan);
     return status;
 }
 
 bell_status
 rt_sizes_place_most(struct rt_plan *plan)
 {
-    assert(plan->symbol >= 0);
-    plan->size = plan->most;
+    struct rt_counts *c = plan->counts;
+
+    assert(plan->symbols);
+    memcpy(c->now, c->most, sizeof(c->now));
     BELL_TRY(rt_sizes_place(plan));
-    count_most_elems(plan, plan->most);
-    return BELL_OK;
+    return count_most_elems(plan);
 }

@@ -21,6 +21,7 @@
 #include "uops/uop.h"
 
 struct rt_plan;
+struct rt_value;
 struct rt_values;
 struct tensor_runtime;
 
@@ -50,6 +51,7 @@ struct rt_sized {
     struct rt_form form;
     struct rt_extent *places; /* by size of the form */
     struct sched_sizes sizes;
+    struct dim_table *table; /* owned: n is its symbol 0 */
     uint32_t n_offsets;
 };
 
@@ -89,10 +91,16 @@ BELL_MUST_CHECK bell_status rt_sizes_take(struct tensor_runtime *rt,
                                           const struct rt_plan *plan);
 void rt_sized_fini(struct rt_sized *sized);
 
-/* Gives the plan's buffers the size that was looked up, and a place in scratch
- * memory if it has not been so great. */
+/* Prepares the plan for sizes of the table. */
+BELL_MUST_CHECK bell_status rt_sizes_count(struct rt_plan *plan,
+                                           const struct sched_sizes *sizes);
+/* Takes the symbols' values, the last of values[]. */
+void rt_sizes_take_symbols(struct rt_plan *plan, const struct rt_value *values,
+                           size_t n);
+/* Gives the plan's buffers the sizes that were looked up, and a place in
+ * scratch memory if they have not been so great. */
 BELL_MUST_CHECK bell_status rt_sizes_place(struct rt_plan *plan);
-/* Those of a symbol's plan become what they can be at most. */
+/* Those of a plan of symbols become what they can be at most. */
 BELL_MUST_CHECK bell_status rt_sizes_place_most(struct rt_plan *plan);
 
 #endif

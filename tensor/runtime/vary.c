@@ -15,9 +15,9 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
+#include "tensor/core/dims.h"
 #include "tensor/core/node.h"
 #include "tensor/runtime/runtime.h"
-#include "tensor/core/symbol.h"
 
 /* log2 of the elements that the widest access takes: 16 bytes of 1 each. */
 #define MAX_STEP 4
@@ -70,25 +70,12 @@ rt_vary_number(struct tensor_runtime *rt, const struct uop *u)
     return uop_new_shaped(rt->into, UOP_VAR, u->dtype, number, NULL, 0, scalar);
 }
 
-/* Is the number one of a symbol? What is made of symbols otherwise is noted. */
-static bool
-is_code(struct tensor_runtime *rt, int64_t d)
-{
-    int64_t min, max;
-
-    if (d < SYMBOL_LEAST && d > -SYMBOL_LEAST)
-        return false;
-    if (!symbol_is(d) || !symbol_bounds(rt->values.symbols, d, &min, &max))
-        rt->values.odd = "a size or an offset is made of symbols by more than "
-                         "sums and multiples of one";
-    return !rt->values.odd;
-}
-
+/* The number of a value that is a size of symbols. */
 static int64_t
 add_varied_code(struct tensor_runtime *rt, int64_t code)
 {
     struct rt_values *values = &rt->values;
-    int64_t i = add_value(rt, (uint64_t)symbol_now(values->symbols, code),
+    int64_t i = add_value(rt, (uint64_t)dim_value(values->dims, code, NULL),
                           UOP_VOID, 0, false);
 
     if (i >= 0) {
@@ -101,30 +88,38 @@ add_varied_code(struct tensor_runtime *rt, int64_t code)
 void
 rt_vary_shape(struct tensor_runtime *rt, const struct uop_dims *shape)
 {
-    struct symbol_size size;
-    uint32_t i, n = 0;
+    uint32_t i;
 
-    for (i = 0; rt->values.symbols && i < shape->n; i++) {
-        if (!is_code(rt, shape->d[i]) || !symbol_parse(shape->d[i], &size))
-            continue;
-        if (rt->values.symbol >= 0 && rt->values.symbol != (int32_t)size.symbol)
-            rt->values.odd = "sizes of two symbols are in one graph; one of "
-                             "them can be realized before";
-        rt->values.symbol = (int32_t)size.symbol;
-        if (++n > 2) /* sched_count */
-            rt->values.odd = "more than two sizes of a shape are of a symbol";
-    }
+    for (i = 0; rt->values.dims && i < shape->n; i++)
+        rt->values.symbols |= dim_symbols(rt->values.dims, shape->d[i]);
 }
 
 bell_status
-rt_vary_symbol(struct tensor_runtime *rt)
+rt_vary_symbols(struct tensor_runtime *rt)
 {
+    uint32_t rest;
+
     if (rt->values.odd)
         return bell_fail(BELL_BAD_SHAPE, "%s", rt->values.odd);
-    if (rt->values.symbol >= 0 &&
-        add_varied_code(rt, symbol_number((uint32_t)rt->values.symbol)) < 0)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
+    for (rest = rt->values.symbols; rest; rest &= rest - 1) {
+        if (add_varied_code(
+                rt, rt->values.dims->symbols[__builtin_ctz(rest)].dim) < 0)
+            return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
+    }
     return BELL_OK;
+}
+
+/* Sums of sizes; plain ones where there are no symbols. */
+static int64_t
+sum_of(struct dim_table *dims, int64_t a, int64_t b)
+{
+    return dims ? dim_add(dims, a, b) : a + b;
+}
+
+static int64_t
+difference(struct dim_table *dims, int64_t a, int64_t b)
+{
+    return dims ? dim_sub(dims, a, b) : a - b;
 }
 
 /* log2 of the factor of an offset along the axis that can matter: what is
@@ -136,7 +131,7 @@ max_step_of(const struct tensor_runtime *rt, const struct uop_dims *from,
     uint32_t log2 = 0, i;
 
     for (i = axis + 1; i < from->n && !has_wgmma(rt); i++) {
-        if (from->d[i] > 0)
+        if (from->d[i] > 0 && !dim_is_expr(from->d[i]))
             log2 += log2_floor(lowest_bit((uint64_t)from->d[i]));
     }
     return log2 < MAX_STEP ? MAX_STEP - log2 : 0;
@@ -156,12 +151,13 @@ rt_vary_move(struct tensor_runtime *rt, const struct uop *u,
     for (i = 0; i < n; i++) {
         bool shrinks = u->op == UOP_SHRINK;
         int64_t at = arg[2 * i], end = arg[2 * i + 1], *var = &d[2 * (n + i)];
-        int64_t room = shrinks ? from->d[i] - (end - at) : at + end;
+        int64_t size = shrinks ? difference(rt->values.dims, end, at)
+                               : sum_of(rt->values.dims, at, end);
 
-        d[2 * i + 1] = shrinks ? end - at : at + end;
-        if (room == 0)
+        d[2 * i + 1] = size;
+        if (size == (shrinks ? from->d[i] : 0)) /* there is no room */
             continue;
-        if (rt->values.symbols && is_code(rt, at))
+        if (dim_is_expr(at))
             var[0] = 1 + add_varied_code(rt, at);
         else
             var[0] = 1 + add_value(rt, (uint64_t)at, UOP_VOID,
@@ -330,7 +326,7 @@ rt_vary_choose(struct tensor_runtime *rt, uint32_t first, struct rt_plan *plan)
             plan->steps[i] = fits_value(rt, old, i) ? old->steps[i]
                                                     : choose_step(rt, old, i);
     }
-    plan->symbol = rt->values.symbol;
+    plan->symbols = rt->values.symbols;
     return BELL_OK;
 }
 
@@ -483,9 +479,9 @@ struct build {
     const struct tensor_runtime *rt;
     const struct rt_plan *plan;
     struct uop_graph *g;
-    struct sched_sizes *sizes; /* NULL: none varies */
-    int64_t n;                 /* for the symbol's value */
-    int64_t *plain;            /* numbers that are none of it */
+    struct sched_sizes *sizes;  /* NULL: none varies */
+    int64_t n[DIM_MAX_SYMBOLS]; /* for the symbols' values */
+    int64_t *plain;             /* numbers that are none of them */
     size_t n_plain, cap_plain;
     bool is_full; /* more sizes than there can be */
 };
@@ -495,12 +491,12 @@ static int64_t
 place_size(struct build *b, int64_t d)
 {
     struct sched_sizes *sizes = b->sizes;
-    struct symbol_size size;
+    int64_t n;
     uint32_t i;
 
     if (!sizes)
         return d;
-    if (!symbol_is(d) || !symbol_parse(d, &size)) {
+    if (!dim_is_expr(d)) {
         if (host_grow((void **)&b->plain, &b->cap_plain, b->n_plain + 1,
                       sizeof(*b->plain)) != 0) {
             b->g->failed = true;
@@ -510,16 +506,16 @@ place_size(struct build *b, int64_t d)
         return d;
     }
     for (i = 0; i < sizes->n; i++) {
-        if (sizes->list[i].a == size.a && sizes->list[i].b == size.b)
+        if (sizes->list[i].dim == d)
             return sizes->list[i].d;
     }
+    n = dim_value(sizes->table, d, b->n);
     if (sizes->n == sizeof(sizes->list) / sizeof(*sizes->list)) {
         b->is_full = true;
-        return size.a * b->n + size.b;
+        return n;
     }
-    sizes->list[sizes->n] =
-        (struct sched_size){size.a * b->n + size.b, size.a, size.b};
-    return sizes->list[sizes->n++].d;
+    sizes->list[sizes->n++] = (struct sched_size){n, d};
+    return n;
 }
 
 static const struct uop_dims *
@@ -553,7 +549,8 @@ place_offsets(struct build *b, const struct uop *u)
         if (var[0] && !step) {
             at = (int64_t)plan->values[var[0] - 1].bits;
             d[2 * i] = at;
-            d[2 * i + 1] += u->op == UOP_SHRINK ? at : -at;
+            d[2 * i + 1] = sum_of(b->rt->values.dims, d[2 * i + 1],
+                                  u->op == UOP_SHRINK ? at : -at);
         }
         d[2 * i] = place_size(b, d[2 * i]);
         d[2 * i + 1] = place_size(b, d[2 * i + 1]);
@@ -665,48 +662,94 @@ is_prime(int64_t n)
     return n > 1 && k * k > n;
 }
 
-/* Primes from `max` down, then from it up: no product of other sizes is one.
- * It need not be within the bounds: what is chosen by it is right for all. */
+/* The next prime from n in steps of `by` that is none of list[0..n_list-1]; 0:
+ * there is none. */
+static int64_t
+next_prime(int64_t n, int64_t by, const int64_t *list, uint32_t n_list)
+{
+    uint32_t i;
+
+    for (n += by; n > 1; n += by) {
+        for (i = 0; i < n_list && list[i] != n; i++)
+            continue;
+        if (i == n_list && is_prime(n))
+            return n;
+    }
+    return 0;
+}
+
+/* Where the symbols' numbers begin, and what is known of the symbols. */
+static void
+begin_sizes(const struct dim_table *dims, const struct rt_plan *plan,
+            struct build *b)
+{
+    struct sched_sizes *sizes = b->sizes;
+    uint32_t rest, s, n = 0;
+
+    for (rest = plan->symbols; rest; rest &= rest - 1, n++) {
+        s = (uint32_t)__builtin_ctz(rest);
+        sizes->vars[s] =
+            plan->n_values - (int64_t)__builtin_popcount(plan->symbols) + n;
+        sizes->min[s] = dims->symbols[s].min;
+        sizes->max[s] = dims->symbols[s].max;
+    }
+}
+
+/* Another number for each symbol: primes from its bound down, then from it up;
+ * no product of other sizes is one. It need not be within the bounds: what is
+ * chosen by it is right for all. False: there is none. */
+static bool
+next_numbers(const struct dim_table *dims, const struct rt_plan *plan,
+             uint32_t tries, struct build *b)
+{
+    int64_t seen[DIM_MAX_SYMBOLS], by = tries < MAX_TRIES ? -1 : 1;
+    uint32_t rest, s, n = 0;
+
+    b->sizes->is_beyond = false;
+    for (rest = plan->symbols; rest; rest &= rest - 1) {
+        s = (uint32_t)__builtin_ctz(rest);
+        if (tries % MAX_TRIES == 0)
+            b->n[s] = dims->symbols[s].max - (by < 0 ? -1 : 0);
+        b->n[s] = next_prime(b->n[s], by, seen, n);
+        if (b->n[s] == 0)
+            return false;
+        seen[n++] = b->n[s];
+        b->sizes->is_beyond |= b->n[s] > dims->symbols[s].max;
+    }
+    return true;
+}
+
 bell_status
 rt_vary_build_sized(const struct tensor_runtime *rt, const struct rt_plan *plan,
                     struct uop_graph *g, const struct uop **roots,
                     struct sched_sizes *out_sizes)
 {
-    const struct tensor_symbol *symbol =
-        &rt->values.symbols->list[plan->symbol];
+    struct dim_table *dims = rt->values.dims;
     struct build b = {.rt = rt, .plan = plan, .g = g, .sizes = out_sizes};
-    int64_t n = symbol->max + 1, by = -1;
     bell_status status = BELL_OK;
-    uint32_t tries;
     bool is_found = false;
+    uint32_t tries;
 
-    *out_sizes = (struct sched_sizes){
-        .var = plan->n_values - 1, .min = symbol->min, .max = symbol->max};
+    *out_sizes = (struct sched_sizes){.table = dims};
+    begin_sizes(dims, plan, &b);
     for (tries = 0; tries < 2 * MAX_TRIES && !is_found && status == BELL_OK;
          tries++) {
-        if (tries == MAX_TRIES) {
-            by = 1;
-            n = symbol->max;
+        if (!next_numbers(dims, plan, tries, &b)) {
+            tries = tries < MAX_TRIES ? MAX_TRIES - 1 : 2 * MAX_TRIES;
+            continue;
         }
-        for (n += by; n > 1 && !is_prime(n); n += by)
-            continue;
-        if (n < 2)
-            continue;
         uop_graph_fini(g);
         uop_graph_init(g);
-        b.n = n;
         b.n_plain = 0;
         out_sizes->n = 0;
-        out_sizes->is_beyond = n > symbol->max;
         status = build_graph(&b, roots);
         is_found = status == BELL_OK && !b.is_full && is_unique(&b);
     }
     host_free(b.plain);
     if (status == BELL_OK && !is_found)
         return bell_fail(BELL_E_UNSUPPORTED,
-                         "sizes of %s that no other sizes of the graph can be "
-                         "told from, or more than %zu",
-                         symbol->name,
+                         "sizes of symbols that no other sizes of the graph "
+                         "can be told from, or more than %zu",
                          sizeof(out_sizes->list) / sizeof(*out_sizes->list));
     return status;
 }
@@ -800,7 +843,7 @@ explain_sizes(struct tensor_runtime *rt, uint32_t number,
         shape[0] = 0;
         if (plan->any_size)
             snprintf(shape, sizeof(shape), ", for up to %" PRId64 " rows",
-                     rt->sized[rt->n_sized - 1].sizes.max);
+                     rt->sized[rt->n_sized - 1].sizes.max[0]);
         LOG(LOG_PLAN, "plan %u, %u kernels: a new graph of %zu nodes%s", number,
             plan->sched.n_items, n, shape);
         return;
@@ -811,7 +854,7 @@ explain_sizes(struct tensor_runtime *rt, uint32_t number,
             "plan %u, %u kernels: as plan %u, but of any size up to %" PRId64
             ", an argument now: %s, %s",
             number, plan->sched.n_items, other,
-            rt->sized[rt->n_sized - 1].sizes.max, function_of(u), shape);
+            rt->sized[rt->n_sized - 1].sizes.max[0], function_of(u), shape);
         return;
     }
     LOG(LOG_PLAN, "plan %u, %u kernels: as plan %u, but of other sizes: %s, %s",

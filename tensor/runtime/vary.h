@@ -23,7 +23,7 @@
 struct rt_plan;
 struct sched_sizes;
 struct tensor_runtime;
-struct tensor_symbols;
+struct dim_table;
 struct uop_dims;
 
 /* Nodes of a graph in which arguments are guessed: what takes longest in a
@@ -36,19 +36,19 @@ struct rt_value {
     uint8_t dtype;    /* enum uop_dtype of the number; VOID: an offset */
     uint8_t max_step; /* offset: log2 of the factor that can matter */
     bool is_fixed;    /* stays a constant, from what it is used for */
-    int64_t
-        code; /* of a symbol (tensor/core/symbol.h): always an argument; or 0 */
+    int64_t code; /* a size of symbols (uops/dim.h): always an argument; or 0 */
 };
 
 /* What has been found in the graph that is being looked up. */
 struct rt_values {
     struct rt_value *list;
     size_t n, cap;
-    bool has_product;                     /* is added up */
-    const struct tensor_symbols *symbols; /* NULL: the context has none */
-    uint32_t n_codes;                     /* values with one */
-    int32_t symbol;  /* whose sizes tensors have; -1: none; the last value */
-    const char *odd; /* why there is no plan for that; or NULL */
+    bool has_product;       /* is added up */
+    struct dim_table *dims; /* the context's; NULL: it has no symbols */
+    uint32_t n_codes;       /* values with one */
+    uint32_t symbols;       /* whose sizes tensors have, bit by number: the last
+                       * values, in their order */
+    const char *odd;        /* why there is no plan for that; or NULL */
 };
 
 /* The VAR in place of a CONST, a node of rt->into. */
@@ -61,11 +61,11 @@ const struct uop_dims *rt_vary_move(struct tensor_runtime *rt,
                                     const struct uop *u,
                                     const struct uop_dims *from);
 
-/* Notes the sizes of a node's shape that are of a symbol. */
+/* Notes the symbols of a node's shape. */
 void rt_vary_shape(struct tensor_runtime *rt, const struct uop_dims *shape);
-/* Adds the symbol's value to those of the graph, after all nodes. Fails where
+/* Adds the symbols' values to those of the graph, after all nodes. Fails where
  * there is no plan for such sizes. */
-BELL_MUST_CHECK bell_status rt_vary_symbol(struct tensor_runtime *rt);
+BELL_MUST_CHECK bell_status rt_vary_symbols(struct tensor_runtime *rt);
 
 /* Notes what the use of `src`, sources of such an op in rt->into, says of
  * them. */
@@ -104,7 +104,7 @@ BELL_MUST_CHECK bell_status rt_vary_build(const struct tensor_runtime *rt,
                                           struct uop_graph *g,
                                           const struct uop **roots);
 
-/* The same where sizes are of a symbol: in the graph they have numbers that
+/* The same where sizes are of symbols: in the graph they have numbers that
  * nothing else in it has, which *out_sizes lists. */
 BELL_MUST_CHECK bell_status rt_vary_build_sized(const struct tensor_runtime *rt,
                                                 const struct rt_plan *plan,

@@ -613,9 +613,9 @@ is_of_symbol(const struct bell_context *ctx, const struct uop *u)
 {
     const struct uop_dims *shape = tn_shape(ctx, u);
 
-    return symbol_in(shape->d, shape->n) ||
+    return dims_in(shape->d, shape->n) ||
            ((u->op == UOP_SHRINK || u->op == UOP_PAD) &&
-            symbol_in(u->arg.dims->d, u->arg.dims->n));
+            dims_in(u->arg.dims->d, u->arg.dims->n));
 }
 
 static bell_status
@@ -633,7 +633,7 @@ walk_back(struct backward *bw)
         if (!g)
             continue;
         ctx->labels.back_of = uop_mark(&ctx->graph, u);
-        if (ctx->symbols.n && is_of_symbol(ctx, u))
+        if (ctx->dims->n_exprs && is_of_symbol(ctx, u))
             return bell_fail(BELL_E_UNSUPPORTED,
                              "no gradient goes through a size or an offset of "
                              "a symbol");

@@ -23,6 +23,7 @@ LIST = 'a list that the library grows, begun with {0}'
 FIXED = {
     'bell_arg': ELEMENT,
     'bell_call': 'bindings lay it out: it changes with a minor version',
+    'bell_dim': 'a word, passed by value',
     'bell_dl_managed': 'DLPack\'s',
     'bell_dl_managed_versioned': 'DLPack\'s, which has a version in it',
     'bell_dl_tensor': 'DLPack\'s',

@@ -18,7 +18,7 @@
 #include "doorbell/nn.h"
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
-#include "doorbell/symbol.h"
+#include "doorbell/dim.h"
 #include "doorbell/vision.h"
 
 #define MAX_LIST  4

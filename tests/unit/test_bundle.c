@@ -13,10 +13,10 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "doorbell/dim.h"
 #include "doorbell/jit.h"
 #include "doorbell/ops.h"
 #include "doorbell/optim.h"
-#include "doorbell/symbol.h"
 #include "hcq/hcq_bundle.h"
 #include "hcq/hcq_bundle_format.h"
 
@@ -370,7 +370,7 @@ test_state(void **state)
 
 struct grows {
     struct bell_tensor *rows;
-    int64_t n, at;
+    struct bell_dim n, at;
 };
 
 /* A row goes into a cache in place, behind those so far, of which the result is
@@ -382,13 +382,16 @@ decode(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
     struct grows *g = user;
     struct bell_tensor *seen, *scores;
 
-    (void)ctx;
-    bell_assign_slice(g->rows, (int64_t[]){g->n - 1, 0}, 2, in[0]);
+    bell_assign_slice(g->rows, BELL_SHAPE(bell_dim_sub(ctx, g->n, 1), 0),
+                      in[0]);
     seen = bell_narrow(g->rows, 0, 0, g->n);
     scores = bell_softmax(bell_matmul(in[0], bell_t(seen)), -1);
     out[0] = bell_matmul(scores, seen);
-    out[1] = bell_add(bell_narrow(g->rows, 0, 2 * g->at + 1, 3),
-                      bell_symbol_tensor(ctx, 3 * g->n - 2));
+    out[1] = bell_add(
+        bell_narrow(g->rows, 0,
+                    bell_dim_add(ctx, bell_dim_mul(ctx, g->at, 2), 1), 3),
+        bell_dim_value(ctx, bell_dim_sub(ctx, bell_dim_mul(ctx, g->n, 3), 2),
+                       BELL_DEFAULT));
     return BELL_OK;
 }
 

@@ -15,10 +15,10 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "doorbell/dim.h"
 #include "doorbell/jit.h"
 #include "doorbell/nn.h"
 #include "doorbell/ops.h"
-#include "doorbell/symbol.h"
 
 #define N     4
 #define CALLS 5
@@ -1041,7 +1041,7 @@ test_symbols(void **state)
     struct bell_tensor *x, *part, *y;
     struct bell_context *ctx;
     struct bell_jit *jit;
-    int64_t n;
+    struct bell_dim n;
 
     (void)state;
     expect_ok(bell_context_create("CPU", &ctx));

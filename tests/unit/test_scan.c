@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
-#include "doorbell/symbol.h"
+#include "doorbell/dim.h"
 #include "doorbell/tensor.h"
 #include "tests/unit/expect.h"
 
@@ -249,8 +249,8 @@ test_symbol(void **state)
 {
     static const int64_t sizes[] = {300, 1, 37, 512};
     struct bell_tensor *x, *y;
+    struct bell_dim n;
     double *want;
-    int64_t n;
     size_t i;
 
     (void)state;
