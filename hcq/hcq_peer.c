@@ -31,16 +31,10 @@ set_common(const struct hcq_device *dev, const struct hcq_device *other,
 {
     const struct hcq_device *null =
         dev->info.flags & HCQ_DEVICE_NULL ? dev : other;
-    uint32_t both = dev->info.flags & other->info.flags;
 
     if (null->info.flags & HCQ_DEVICE_NULL) {
         snprintf(link->reason, sizeof(link->reason),
                  "%s compiles kernels and runs none", null->info.name);
-        return;
-    }
-    if (dev->ops == other->ops && dev->ops->mem_peer &&
-        (both & HCQ_DEVICE_HOST_CPU)) {
-        set_self(link, "both work in the host's memory");
         return;
     }
     link->kind = HCQ_LINK_HOST;

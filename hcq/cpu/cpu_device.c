@@ -287,6 +287,19 @@ cpu_mem_peer(struct hcq_device *dev, const struct hcq_buffer *of,
 }
 
 static bell_status
+cpu_get_link(struct hcq_device *dev, struct hcq_device *other,
+             struct hcq_device_link *link)
+{
+    (void)dev;
+    (void)other;
+    link->kind = HCQ_LINK_SELF;
+    link->reads = link->writes = link->atomics = true;
+    snprintf(link->reason, sizeof(link->reason),
+             "both work in the host's memory");
+    return BELL_OK;
+}
+
+static bell_status
 cpu_mem_write(struct hcq_device *dev, uint64_t va, const void *data,
               uint64_t size_bytes)
 {
@@ -447,6 +460,7 @@ static const struct hcq_device_ops cpu_ops = {
     .mem_pin = cpu_mem_pin,
     .mem_unpin = cpu_mem_unpin,
     .mem_peer = cpu_mem_peer,
+    .get_link = cpu_get_link,
     .mem_unpeer = cpu_mem_unpin,
     .mem_write = cpu_mem_write,
     .mem_read = cpu_mem_read,
