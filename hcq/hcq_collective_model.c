@@ -25,6 +25,19 @@ static const double assumed_rates[HCQ_LINK_KIND_COUNT] = {
 #define RING_CHUNKS_MAX 64
 #define RING_BYTES_MIN  4096.0 /* of a chunk */
 
+/* Without the mathematics library: the driver half needs the C library alone. */
+static double
+larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double
+smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
 /* ---- links --------------------------------------------------------------- */
 
 static void
@@ -49,7 +62,7 @@ take_link(struct coll_task *t, uint32_t a, uint32_t b,
     if (link->kind == HCQ_LINK_XGMI)
         t->port_rate[a] += t->rate[a][b];
     else
-        t->port_rate[a] = fmax(t->port_rate[a], t->rate[a][b]);
+        t->port_rate[a] = larger(t->port_rate[a], t->rate[a][b]);
 }
 
 bell_status
@@ -79,18 +92,19 @@ uint64_t
 coll_ring_chunks(const struct coll_task *t, uint64_t n_bytes)
 {
     double rate = INFINITY, hops = 2.0 * t->n - 3, fixed = SIGNAL_NS + SUM_NS;
-    double most = (double)n_bytes / RING_BYTES_MIN, best;
+    double most = (double)n_bytes / RING_BYTES_MIN, square, n = 1;
     uint32_t r;
 
     for (r = 0; r < t->n; r++) {
         uint32_t next = (r + 1) % t->n;
 
         if (t->rate[next][r] > 0)
-            rate = fmin(rate, t->rate[next][r]);
+            rate = smaller(rate, t->rate[next][r]);
     }
-    best = sqrt(hops * (double)n_bytes / rate / fixed);
-    best = fmin(fmin(best, most), RING_CHUNKS_MAX);
-    return best > 1 ? (uint64_t)best : 1;
+    square = hops * (double)n_bytes / rate / fixed;
+    while (n < RING_CHUNKS_MAX && n + 1 <= most && (n + 1) * (n + 1) <= square)
+        n++;
+    return (uint64_t)n;
 }
 
 /* ---- time ---------------------------------------------------------------- */
@@ -169,17 +183,17 @@ busiest_ns(const struct coll_task *t, const struct traffic *traffic)
 
         for (b = 0; b < t->n; b++) {
             /* of a pair, the side that the link is known of */
-            double rate = fmax(t->rate[b][a], t->rate[a][b]);
+            double rate = larger(t->rate[b][a], t->rate[a][b]);
 
             if (traffic->link[a][b])
-                ns = fmax(ns, (double)traffic->link[a][b] / rate);
+                ns = larger(ns, (double)traffic->link[a][b] / rate);
             out += (double)traffic->link[a][b];
             in += (double)traffic->link[b][a];
         }
         if (t->port_rate[a] > 0)
-            ns = fmax(ns, fmax(out, in) / t->port_rate[a]);
-        ns = fmax(ns, (double)traffic->up[a] / t->host_rate[a]);
-        ns = fmax(ns, (double)traffic->down[a] / t->host_rate[a]);
+            ns = larger(ns, larger(out, in) / t->port_rate[a]);
+        ns = larger(ns, (double)traffic->up[a] / t->host_rate[a]);
+        ns = larger(ns, (double)traffic->down[a] / t->host_rate[a]);
     }
     return ns;
 }
