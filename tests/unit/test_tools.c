@@ -106,7 +106,7 @@ test_refuses(void **state)
 static void
 test_list_is_bounded(void **state)
 {
-    char text[TOOL_LIST_MAX + 1][16];
+    char text[TOOL_LIST_MAX + 1][24];
     const char *args[TOOL_LIST_MAX + 1];
     struct parsed p = {0};
     int i;
