@@ -295,7 +295,7 @@ static const struct chip products[] = {
  * of 25 GB/s in each direction) and H100 (NVLink 4: 18 of 25), 2020 and 2022;
  * data sheets of H200 and B200 (900 and 1800 GB/s of 18 links, both directions
  * together). Without links: docs/hardware/nvidia-kernel.md, "Peers"; GeForce
- * cards are no peers under NVIDIA's driver (lead). */
+ * cards cannot map each other's memory under NVIDIA's driver (lead). */
 static const struct chip_link links[] = {
     {"a100", "nvlink", 12, 25},   {"sm_80", "nvlink", 12, 25},
     {"h100", "nvlink", 18, 25},   {"h200", "nvlink", 18, 25},

@@ -404,9 +404,9 @@ struct hcq_queue_desc {
     uint32_t ring_size_bytes;   /* a power of two; 0: the device's default */
     uint64_t submit_timeout_ns; /* for room in the ring; 0:
                                  * HCQ_WAIT_WHILE_MOVING */
-    /* Of a copy queue: the copy engines that it should be on one of, as
-     * hcq_device_link has them; 0: any. Where none of them has a queue left, or
-     * nobody can choose, it is on another. */
+    /* For a copy queue: the copy engines to choose from, as hcq_device_link
+     * has them; 0: any. Where none of them has a queue left, or the driver
+     * leaves no choice, the queue is on another engine. */
     uint32_t engines;
 };
 

@@ -250,7 +250,7 @@ all_reduce_one_shot(const struct coll_task *t, struct coll_plan *plan)
         add_sum(t, plan, r, ref(COLL_OUT, r, 0), 0, t->count, true);
 }
 
-/* Of each input only one rank reads a chunk, so in place needs no copies. */
+/* Only one rank reads any chunk of an input, so in place needs no copies. */
 static void
 all_reduce_two_shot(const struct coll_task *t, struct coll_plan *plan)
 {

@@ -12,7 +12,7 @@ struct standing {
     uint32_t for_queue; /* whose moment it waits for; n_queues: none's */
 };
 
-/* Of the submissions that run the older one; NULL: none runs on the queue. */
+/* The older of the submissions that run on the queue; NULL: none does. */
 static const struct graph_copy *
 find_running(const struct hcq_graph *graph, uint32_t queue)
 {

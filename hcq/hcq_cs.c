@@ -15,7 +15,7 @@
 #define RING_DEFAULT_BYTES (1u << 20)
 #define RING_MIN_BYTES     4096u
 
-/* Of a queue's descriptor, before it grew. */
+/* A queue's descriptor, before it grew. */
 #define DESC_LEAST_BYTES offsetof(struct hcq_queue_desc, engines)
 
 #define MOST_EXPECTED_NS (UINT64_MAX / 16) /* 37 years */

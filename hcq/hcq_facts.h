@@ -81,13 +81,13 @@ struct hcq_reading {
     uint64_t used_bytes;   /* of it, by every process */
 };
 
-/* Of card `idx` of hcq_card_list: a client of the kernel's driver alone, with
- * no context and no memory of the card; the card stays awake. The clock may be
- * told a second later. BELL_E_UNSUPPORTED: the backend's cards are asked by
- * files, or through an open device. */
+/* Opens a gauge of card `idx` of hcq_card_list: a client of the kernel's driver
+ * alone, with no context and no memory of the card; the card stays awake. The
+ * clock may be told a second later. BELL_E_UNSUPPORTED: the backend's cards are
+ * asked by files, or through an open device. */
 BELL_MUST_CHECK bell_status hcq_gauge_open(const char *backend, uint32_t idx,
                                            struct hcq_gauge **out_gauge);
-/* Of an open device, which is closed after it. Where the driver tells nothing,
+/* For an open device, closed after the gauge. Where the driver tells nothing,
  * `used_bytes` is what this process has. */
 BELL_MUST_CHECK bell_status hcq_gauge_of(struct hcq_device *dev,
                                          struct hcq_gauge **out_gauge);

@@ -6,7 +6,7 @@
 #include "hcq/hcq_backend.h"
 #include "hcq/hcq_facts.h"
 
-/* Of a backend; members that it lacks are NULL. */
+/* A backend's functions; those that it lacks are NULL. */
 struct hcq_facts_ops {
     const char *backend; /* "NV" */
     bell_status (*cards)(struct hcq_card out_list[HCQ_CARDS_MAX],

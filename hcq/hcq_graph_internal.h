@@ -30,7 +30,7 @@ struct graph_command {
     const struct hcq_program *prog;
     uint32_t grid[3], local[3];
     bool has_local;
-    /* Of a copy: dst, src; of a fill: dst; of a step of the host's: value,
+    /* For a copy: dst, src; a fill: dst; a step of the host's: value,
      * memory. */
     uint32_t first_arg, n_args;
     const struct hcq_signal *sig; /* of a step of the host's */

@@ -172,7 +172,7 @@ is_before(const struct hcq_device *x_dev, uint64_t x,
     return x_dev != y_dev ? x_dev < y_dev : x < y;
 }
 
-/* Of the fixed ranges, which are in order, the first that the slot meets. */
+/* The first fixed range that the slot meets; the ranges are in order. */
 static const struct graph_range *
 find_range(const struct graph_ranges *ranges, const struct extent *extent)
 {

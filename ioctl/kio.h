@@ -109,8 +109,8 @@ struct kio_ops {
     /* Why nothing that follows can succeed; NULL while it may. The text stays
      * as it is. Any thread. May be absent. */
     const char *(*broken)(struct kio *kio);
-    /* Of the cards at these places on PCI (kio_pci_place). False: there are no
-     * such cards. Absent where nobody counts. */
+    /* Counts the bytes between the cards at these places on PCI
+     * (kio_pci_place). False: no such cards. Absent where nobody counts. */
     bool (*link_bytes)(struct kio *kio, uint32_t card, uint32_t owner,
                        struct kio_link_bytes *out_bytes);
 };

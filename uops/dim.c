@@ -202,8 +202,8 @@ take_atom(struct dim_term *term, uint32_t atom)
     return true;
 }
 
-/* Of n * n - n the terms alone tell less than n * (n - 1): an atom of all but
- * the number is taken out. */
+/* The terms of n * n - n alone tell less than n * (n - 1): an atom that every
+ * term but the number has is taken out. */
 static struct interval
 poly_interval(const struct dim_table *t, const struct poly *p,
               const struct given *given)

@@ -5,7 +5,7 @@
 
 #include "hcq/amd/amd_kfd.h"
 
-/* Of a step; partitions of one GPU are closer. */
+/* One step's weight; partitions of one GPU are closer. */
 #define HOP_WEIGHT 15u
 
 static uint32_t

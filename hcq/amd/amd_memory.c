@@ -27,7 +27,7 @@ struct amd_buffer {
     struct amd_buffer *next_pinned; /* process->pinned */
     struct amd_mem mem;
     uint32_t card; /* the owner's */
-    /* Of other devices: process->share_lock. */
+    /* Other devices read these, under process->share_lock. */
     struct amd_buffer *next_shared;  /* process->shared */
     uint64_t share;                  /* never the same twice; 0: no peers */
     uint32_t n_peers[AMD_MAX_CARDS]; /* of each card */
@@ -260,8 +260,8 @@ struct place {
     bool is_open; /* the CPU does */
 };
 
-/* Of a buffer of the device, or of another's that it is a peer of; the card's
- * own for what is no buffer: code. */
+/* Where a buffer lies: the device's own, or a peer's. An address outside every
+ * buffer (code) lies in the card's own memory. */
 static struct place
 place_of(struct amd_device *dev, uint64_t va)
 {

@@ -38,8 +38,8 @@
 #define STATUS_INVALID_DEVICE   0x26u
 #define STATUS_FABRIC_NOT_READY 0x81u
 
-/* Of addresses that all engines reach, for each opening of a card: as many as
- * there are, but no more than eight cards leave to each other. */
+/* The addresses that each opening of a card reserves, where all engines reach:
+ * as many as are free, and no more than lets eight cards have theirs. */
 #define SPACE_BYTES     (64ull << 30)
 #define SPACE_MIN_BYTES (8ull << 30)
 /* Channels' windows, which the CPU never sees, lie after all of them. */

@@ -142,7 +142,7 @@ destroy_order(struct cts *t)
     peers_close(&p);
 }
 
-/* Of all sizes; all at once, and not in the order that they came in. */
+/* All sizes, all at once, freed in another order than they came in. */
 static void
 many(struct cts *t)
 {

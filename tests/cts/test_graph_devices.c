@@ -118,8 +118,8 @@ new_graph(const struct box *box, uint32_t flags)
 
 /* ---- a ring ---- */
 
-/* Of each device: what it has, once more for the next submissions, and what
- * comes in; and what the device before it sees of these. */
+/* What each device has (a second one for the next submissions), what comes in,
+ * and how the device before it sees these. */
 struct ring {
     struct hcq_buffer *has[2][MAX_DEVS], *inbox[MAX_DEVS];
     struct hcq_buffer *has_peer[2][MAX_DEVS], *inbox_peer[MAX_DEVS];

@@ -380,8 +380,8 @@ queue_on_engine(void **state)
     }
 }
 
-/* Of several engines each gets one, in turns; where theirs are all taken, the
- * next is on another; and recovery keeps it. */
+/* Queues take the engines of a link in turns; where all are taken, the next
+ * queue is on another engine; and recovery keeps it. */
 static void
 engines_in_turns(void **state)
 {

@@ -161,7 +161,7 @@ lacks(struct bench *b, const struct pair *p, const char *why)
     }
 }
 
-/* Why they are no peers; else they are mapped. */
+/* Maps the pair, or tells why they cannot be mapped. */
 static bell_status
 map_pair(struct pair *p, struct hcq_device_link *link)
 {

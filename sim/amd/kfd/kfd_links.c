@@ -32,7 +32,7 @@ static const uint8_t engine_of_eight[8][8] = {
     {10, 6, 4, 8, 12, 2, 0, 14}, {6, 12, 8, 4, 2, 10, 14, 0},
 };
 
-/* Of a machine's GPUs, which several partitions may be of. */
+/* The GPU that a card is on; several partitions may share it. */
 static uint32_t
 gpu_of(const struct kfd_machine *machine, uint32_t card)
 {

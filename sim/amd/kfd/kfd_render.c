@@ -140,7 +140,7 @@ put_device(const struct amdsim_chip *chip, uint8_t answer[368])
     memcpy(answer + sizeof(device), &rest, sizeof(rest));
 }
 
-/* Of the card, its visible part, the host's: total, usable, used, largest. */
+/* The card, its visible part, the host: each total, usable, used, largest. */
 static void
 put_memory(const struct amdsim_chip *chip, uint64_t shown, uint64_t used,
            uint64_t answer[12])

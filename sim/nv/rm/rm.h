@@ -543,7 +543,7 @@ bool rm_copy_engine_idx(const struct rm_machine *machine, uint32_t engine,
 
 /* ---- peers (rm_peer.c) ---- */
 
-/* Of two cards, as things stand: NONE also where the fabric is not ready. */
+/* The link of two cards now: NONE also where the fabric is not ready. */
 enum rm_link rm_link_of(const struct rm_machine *machine, uint32_t a,
                         uint32_t b);
 bool rm_has_nvlink(const struct rm_machine *machine, uint32_t card);
