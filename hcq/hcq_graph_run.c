@@ -411,6 +411,32 @@ wait_graph_copy(struct hcq_graph *graph, struct graph_copy *copy,
     return BELL_OK;
 }
 
+/* When one device is lost the others are let go on, and have to come to their
+ * end before their streams go; another one may be lost meanwhile. */
+static BELL_MUST_CHECK bell_status
+outlast_lost(struct hcq_graph *graph, struct graph_copy *copy)
+{
+    struct hcq_stillness still = {0};
+    bool is_busy = true;
+    uint32_t q;
+
+    while (is_busy) {
+        (void)!let_go_of_streams(graph, copy);
+        is_busy = false;
+        for (q = 0; q < graph->n_queues; q++) {
+            if (!copy->streams[q] || !hcq_stream_busy(copy->streams[q]) ||
+                hcq_device_is_lost(graph->queues[q]->dev))
+                continue;
+            is_busy = true;
+            (void)!hcq_stream_wait(copy->streams[q], LOOK_EVERY_NS);
+        }
+        if (is_busy &&
+            hcq_all_stand_still(graph->queues, graph->n_queues, &still))
+            return BELL_E_TIMEOUT;
+    }
+    return BELL_OK;
+}
+
 static void
 free_copy(struct hcq_graph *graph, struct graph_copy *copy)
 {
@@ -421,6 +447,8 @@ free_copy(struct hcq_graph *graph, struct graph_copy *copy)
     bell_error_hold(&hold);
     if (copy->streams[0])
         status = wait_graph_copy(graph, copy, HCQ_WAIT_WHILE_MOVING);
+    if (status == BELL_E_DEVICE_LOST)
+        status = outlast_lost(graph, copy);
     bell_error_release(&hold);
     if (status == BELL_E_TIMEOUT)
         graph->is_stuck = true;

@@ -102,6 +102,7 @@ struct kfd_hw_exception {
     uint32_t reset_type, reset_cause, memory_lost, gpu_id;
 };
 KFD_LAYOUT(kfd_hw_exception, 16);
+#define KFD_CAUSE_NOT_TOLD 2u /* ours: beside a hang, 0, and ECC, 1 */
 
 struct kfd_event_data {
     union {
@@ -322,6 +323,8 @@ KFD_LAYOUT(amdgpu_info, 32);
 /* rest[0] says which: 4 bytes. src: amdgpu_drm.h; MHz: amdgpu_kms.c */
 #define AMDGPU_INFO_SENSOR          0x1du
 #define AMDGPU_INFO_SENSOR_GFX_SCLK 0x1u
+/* 4 bytes: how often the card's memory was lost. src: amdgpu_drm.h */
+#define AMDGPU_INFO_VRAM_LOST_COUNTER 0x1fu
 /* The first words of what it returns. */
 struct amdgpu_device_info {
     uint32_t device_id, chip_rev, external_rev, pci_rev, family;

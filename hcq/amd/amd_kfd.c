@@ -556,6 +556,7 @@ take_hardware_fault(struct amd_process *process,
 
     if (!card)
         return;
+    process->was_reset = true;
     /* Also of a reset of queues alone, where memory_lost is said as well: the
      * event does not tell them apart. src: Linux 6.12, kfd_signal_reset_event;
      * existing processes stay evicted: kgd2kfd_post_reset */
@@ -564,6 +565,41 @@ take_hardware_fault(struct amd_process *process,
     record->serial++;
     record->is_memory = false;
     record->reset_cause = h->reset_cause;
+}
+
+static bell_status
+read_losses(const struct amd_card *card, uint32_t *out_n)
+{
+    struct amdgpu_info info = {
+        .return_pointer = (uintptr_t)out_n,
+        .return_bytes = sizeof(*out_n),
+        .query = AMDGPU_INFO_VRAM_LOST_COUNTER,
+    };
+
+    *out_n = 0;
+    return kio_ioctl(&card->drm, AMDGPU_INFO_REQUEST, &info);
+}
+
+/* Where there are several cards: the event names the last one that was reset,
+ * and forgets those before it that nobody has taken yet. It comes before the
+ * memory is lost, so this goes on after the first. The lock is held.
+ * src: Linux 6.12, kfd_signal_reset_event (one hw_exception_data an event);
+ * kgd2kfd_pre_reset, amdgpu_do_asic_reset (amdgpu_inc_vram_lost) */
+static void
+find_losses(struct amd_process *process)
+{
+    struct kfd_hw_exception h = {.reset_cause = KFD_CAUSE_NOT_TOLD};
+    uint32_t i, n;
+
+    for (i = 0; i < process->n_cards; i++) {
+        struct amd_card *card = &process->cards[i];
+
+        if (!card->knows_losses || card->is_reset ||
+            read_losses(card, &n) != BELL_OK || n == card->n_losses)
+            continue;
+        h.gpu_id = card->topology.gpu_id;
+        take_hardware_fault(process, &h);
+    }
 }
 
 void
@@ -584,6 +620,8 @@ amd_poll_faults(struct amd_process *process)
         take_memory_fault(process, &data[0].u.memory);
         take_hardware_fault(process, &data[1].u.hw);
     }
+    if (process->was_reset)
+        find_losses(process);
     pthread_mutex_unlock(&process->lock);
     bell_error_release(&hold);
 }
@@ -643,6 +681,27 @@ read_clock_rate(struct amd_card *card)
         return bell_fail(BELL_E_KERNEL, "the card's clock has no frequency");
     card->clock_hz = (uint64_t)device.gpu_counter_khz * 1000;
     return BELL_OK;
+}
+
+/* It can do without: then a reset that its event does not name is not seen. */
+static void
+note_losses(struct amd_process *process, struct amd_card *card)
+{
+    struct bell_error_hold hold;
+    bool is_known;
+    uint32_t n;
+
+    if (process->n_cards < 2)
+        return;
+    bell_error_hold(&hold);
+    is_known = read_losses(card, &n) == BELL_OK;
+    if (!is_known)
+        LOG(LOG_IOCTL, "goes on: %s", bell_error_last()->message);
+    bell_error_release(&hold);
+    pthread_mutex_lock(&process->lock);
+    card->knows_losses = is_known;
+    card->n_losses = n;
+    pthread_mutex_unlock(&process->lock);
 }
 
 /* The kernel then tells why the card stopped a queue; without it, nothing. Once
@@ -737,6 +796,7 @@ open_card(struct amd_process *process, uint32_t number)
     if (card->is_open)
         return BELL_OK;
     BELL_TRY(read_clock_rate(card));
+    note_losses(process, card);
     BELL_TRY(open_events(process, number));
     card->is_open = true;
     return BELL_OK;

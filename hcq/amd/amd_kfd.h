@@ -52,6 +52,10 @@ struct amd_card {
     bool is_stopped;
     char stopped_by[256];
     bool is_reset; /* what was in its memory is lost; lock */
+    /* How often its memory had been lost when it was opened, where that is
+     * known; lock. */
+    bool knows_losses;
+    uint32_t n_losses;
 };
 
 /* Memory that the kernel has for this process. */
@@ -95,6 +99,7 @@ struct amd_process {
     uint32_t n_parked, round;
     struct amd_mem event_page;
     uint32_t signal_event, memory_event, hardware_event; /* 0: none yet */
+    bool was_reset;              /* some card, so losses are looked for; lock */
     _Atomic uint64_t signal_age; /* of the signal event, as last seen */
     struct amd_buffer *pinned;   /* of all devices; lock */
     /* Taken behind a device's buffer_lock. */

@@ -62,10 +62,11 @@ expect_named(const struct fleet *rig, uint32_t rank, const char *what)
         fail_msg("no collective in \"%s\"", bell_error_last()->message);
 }
 
-/* Between two collectives a device copies from where nothing is. On AMD's cards
- * the process is then done with that card: docs/hardware/amd-kernel.md. */
+/* Between two collectives devices, bits of their ranks, copy from where nothing
+ * is. On AMD's cards the process is then done with that card:
+ * docs/hardware/amd-kernel.md. */
 static void
-build_bad(struct fleet *rig, struct hcq_graph **out_graph,
+build_bad(struct fleet *rig, uint32_t bad_ranks, struct hcq_graph **out_graph,
           struct hcq_collective *out[2])
 {
     const struct hcq_graph_desc graph_desc = {.struct_size = sizeof(graph_desc),
@@ -75,13 +76,17 @@ build_bad(struct fleet *rig, struct hcq_graph **out_graph,
     struct hcq_collective_rank ranks[RIG_RANKS_MAX];
     struct hcq_collective_desc desc;
     struct hcq_graph_arg to, from;
+    uint32_t r;
 
     rig_describe(rig, &first_case, ranks, &desc);
     expect_ok(hcq_graph_create(&graph_desc, out_graph));
     expect_ok(hcq_collective_add(*out_graph, &desc, &out[0]));
-    to = hcq_graph_memory(rig->out[LOST]->va, 64, HCQ_ACCESS_WRITE);
     from = hcq_graph_memory(BAD_VA, 64, HCQ_ACCESS_READ);
-    hcq_graph_copy(*out_graph, rig->devs[LOST], &to, &from, 64);
+    for (r = 0; r < N; r++) {
+        to = hcq_graph_memory(rig->out[r]->va, 64, HCQ_ACCESS_WRITE);
+        if (bad_ranks >> r & 1)
+            hcq_graph_copy(*out_graph, rig->devs[r], &to, &from, 64);
+    }
     expect_ok(hcq_collective_add(*out_graph, &desc, &out[1]));
     expect_ok(hcq_graph_end(*out_graph));
 }
@@ -103,7 +108,7 @@ lose_one(const char *list)
     hcq_graph_destroy(graph);
     hcq_collective_destroy(collective);
     hcq_memory_usage(rig.devs[0], &live[0], &kept);
-    build_bad(&rig, &graph, collectives);
+    build_bad(&rig, 1u << LOST, &graph, collectives);
     expect_ok(hcq_graph_submit(graph, NULL));
     assert_int_equal(hcq_collective_wait(collectives[1], graph, RIG_WAIT_NS),
                      BELL_E_DEVICE_LOST);
@@ -192,6 +197,77 @@ test_hung(void **state)
     (void)state;
     for (i = 0; i < N_SETS; i++)
         hang_one(sets[i]);
+}
+
+/* All are lost at about the same time, and known to be as soon as the graph is
+ * gone. */
+static void
+expect_all_lost(struct fleet *rig, struct hcq_graph *graph, bell_status status,
+                enum hcq_fault_kind kind)
+{
+    struct hcq_fault fault;
+    uint32_t r;
+
+    assert_int_equal(status, BELL_E_DEVICE_LOST);
+    print_message("# %s\n", bell_error_last()->message);
+    assert_non_null(strstr(bell_error_last()->message, "is lost"));
+    hcq_graph_destroy(graph);
+    for (r = 0; r < N; r++) {
+        assert_int_equal(hcq_device_status(rig->devs[r]), BELL_E_DEVICE_LOST);
+        hcq_device_fault(rig->devs[r], &fault);
+        assert_int_equal(fault.kind, kind);
+    }
+}
+
+static void
+lose_all(const char *list)
+{
+    struct hcq_collective *collectives[2];
+    struct hcq_graph *graph;
+    struct fleet rig;
+
+    rig_open(&rig, list, N, 8192, false);
+    build_bad(&rig, (1u << N) - 1, &graph, collectives);
+    expect_ok(hcq_graph_submit(graph, NULL));
+    expect_all_lost(&rig, graph,
+                    hcq_collective_wait(collectives[1], graph, RIG_WAIT_NS),
+                    HCQ_FAULT_MEMORY);
+    hcq_collective_destroy(collectives[0]);
+    hcq_collective_destroy(collectives[1]);
+    rig_close(&rig);
+    expect_kept();
+}
+
+/* The cards reset themselves in the middle: their memory is lost, and the
+ * process may use them no more. The kernel's event names the last one alone. */
+static void
+reset_all(const char *list)
+{
+    struct hcq_collective *collective;
+    bell_status status = BELL_OK;
+    struct hcq_graph *graph;
+    struct fleet rig;
+    uint32_t i;
+
+    rig_open(&rig, list, N, 8192, false);
+    rig_build(&rig, &first_case, &graph, &collective);
+    for (i = 0; i < 100 && status == BELL_OK; i++) {
+        expect_ok(hcq_graph_submit(graph, NULL));
+        status = hcq_collective_wait(collective, graph, RIG_WAIT_NS);
+    }
+    expect_all_lost(&rig, graph, status, HCQ_FAULT_RESET);
+    hcq_collective_destroy(collective);
+    rig_close(&rig);
+    expect_kept();
+}
+
+static void
+test_several(void **state)
+{
+    (void)state;
+    reset_all("AMD:*@sim:gfx942*3,reset=4");
+    lose_all("NV:*@sim:sm_90*3");
+    lose_all("NV:0@sim:sm_90*2,AMD:0@sim:gfx942,NV:1@sim:sm_90*2");
 }
 
 /* ---- calls of the kernel that fail --------------------------------------- */
@@ -325,6 +401,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_several),
         cmocka_unit_test(test_hung),
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_lost),

@@ -4,6 +4,7 @@
 #define BELL_SIM_AMD_KFD_KFD_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,7 +27,8 @@ struct kfd_card {
     struct kfd_machine *machine;
     struct amdsim *gpu;
     uint32_t index, gpu_id, render_minor;
-    uint64_t used_bytes; /* of the card's memory */
+    uint64_t used_bytes;  /* of the card's memory */
+    atomic_uint n_losses; /* of all that was in it */
 };
 
 struct kfd_machine {

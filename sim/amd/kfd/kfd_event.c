@@ -405,6 +405,7 @@ kfd_card_reset_locked(struct kfd_card *card)
         pthread_cond_broadcast(&p->event_cond);
         pthread_mutex_unlock(&p->event_lock);
     }
+    atomic_fetch_add(&card->n_losses, 1);
 }
 
 void

@@ -211,6 +211,9 @@ kfd_render_call(struct kfd_process *p, uint32_t card, unsigned long request,
                             info->return_bytes);
         answer[0] = SCLK_MHZ;
         break;
+    case AMDGPU_INFO_VRAM_LOST_COUNTER:
+        answer[0] = atomic_load(&p->machine->cards[card].n_losses);
+        break;
     case MEMORY:
         put_memory(chip, shown, used, answer);
         n = 96;
