@@ -458,8 +458,8 @@ BELL_MUST_CHECK bell_status hcq_transfer_create(
     struct hcq_transfer **out_transfer);
 
 /* Waits until the queue's timeline is `value`, as long as its device moves or
- * the other one of a transfer does: of those that wait for each other, one may
- * stand still for long. `transfers`: those of the queue that are not released.
+ * one does that it has a transfer with, or that has one with such a device, and
+ * so on: of those that wait for each other, one may stand still for long. `transfers`: those of the queue that are not released.
  * BELL_E_DEVICE_LOST: the queue's device, or one that was to give it values by
  * then; these never come, and the queue stands still until its device is
  * recovered. The loss of one that was to get some keeps nobody. */

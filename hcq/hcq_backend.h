@@ -370,6 +370,7 @@ struct hcq_device {
 
     pthread_mutex_t lock; /* the lists, the fault and the memory fields */
     struct hcq_link buffers, signals, programs, queues;
+    struct hcq_link transfers; /* to and from it, not released; see there */
     uint32_t n_queues_made[HCQ_QUEUE_KIND_COUNT]; /* for names */
     struct hcq_fault fault;
 

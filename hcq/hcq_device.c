@@ -576,6 +576,7 @@ hcq_device_init(struct hcq_device *dev)
     hcq_link_init(&dev->signals);
     hcq_link_init(&dev->programs);
     hcq_link_init(&dev->queues);
+    hcq_link_init(&dev->transfers);
     dev->cache_limit_bytes = dev->info.memory_bytes / 4;
     /* A nap ends 50 us later than asked for, and a simulated card needs the
      * core itself. observed: H100, 2026-11-22: napping, waits of 355 us for a

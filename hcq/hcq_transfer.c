@@ -33,6 +33,9 @@
 /* So often a wait looks at the other devices. guess */
 #define LOOK_EVERY_NS 20000000ull
 
+/* Transfers that a wait follows from device to device at most. guess */
+#define MOST_LINKS 64u
+
 /* More than any count of chunks. */
 #define GO_ON UINT32_MAX
 
@@ -42,11 +45,21 @@ enum side {
     SIDES
 };
 
+/* One of a transfer's sides, in the list of its device's. */
+struct end {
+    struct hcq_link link; /* hcq_device.transfers; the device's lock */
+    struct hcq_transfer *transfer;
+    enum side side;
+};
+
 struct hcq_transfer {
     pthread_mutex_t lock;
-    struct hcq_queue *queues[SIDES];
+    struct hcq_queue *queues[SIDES]; /* may be destroyed before the release */
+    struct hcq_device *devs[SIDES];
     uint64_t epochs[SIDES]; /* of the devices, when it was queued */
     uint64_t dst_value;     /* of the destination's timeline, when it is over */
+    uint64_t n_chunks;      /* the words count so far */
+    struct end ends[SIDES];
     bool is_released[SIDES];
     struct hcq_shared *words;  /* owned */
     struct hcq_buffer *peer;   /* owned: the source for the destination; or */
@@ -213,6 +226,7 @@ hcq_transfer_create(struct hcq_queue *dst_queue, const struct hcq_buffer *dst,
     struct bell_error_hold hold;
     struct hcq_transfer *t;
     bell_status status;
+    uint32_t i;
 
     BELL_TRY(check_transfer(dst_queue, dst, src_queue, src, size_bytes));
     t = host_calloc(1, sizeof(*t));
@@ -221,6 +235,9 @@ hcq_transfer_create(struct hcq_queue *dst_queue, const struct hcq_buffer *dst,
     pthread_mutex_init(&t->lock, NULL);
     t->queues[SRC] = src_queue;
     t->queues[DST] = dst_queue;
+    t->devs[SRC] = src->dev;
+    t->devs[DST] = dst->dev;
+    t->n_chunks = 1;
     t->epochs[SRC] = atomic_load(&src->dev->epoch);
     t->epochs[DST] = atomic_load(&dst->dev->epoch);
     status = make_words(t);
@@ -236,6 +253,7 @@ hcq_transfer_create(struct hcq_queue *dst_queue, const struct hcq_buffer *dst,
             if (size_bytes < chunk_bytes)
                 chunk_bytes = align_up(size_bytes, HCQ_SIGNAL_BYTES);
             status = share(t, N_CHUNKS * chunk_bytes, &t->chunks);
+            t->n_chunks = div_up(size_bytes, chunk_bytes);
             if (status == BELL_OK)
                 status =
                     queue_two(t, dst, src, size_bytes, chunk_bytes, values);
@@ -248,6 +266,14 @@ hcq_transfer_create(struct hcq_queue *dst_queue, const struct hcq_buffer *dst,
         return status;
     }
     *out_dst_value = t->dst_value = values[DST];
+    for (i = 0; i < SIDES; i++) {
+        struct hcq_device *dev = t->queues[i]->dev;
+        t->ends[i].transfer = t;
+        t->ends[i].side = (enum side)i;
+        pthread_mutex_lock(&dev->lock);
+        hcq_link_add(&dev->transfers, &t->ends[i].link);
+        pthread_mutex_unlock(&dev->lock);
+    }
     *out_src_value = values[SRC];
     *out_transfer = t;
     return BELL_OK;
@@ -257,7 +283,7 @@ hcq_transfer_create(struct hcq_queue *dst_queue, const struct hcq_buffer *dst,
 static BELL_MUST_CHECK bell_status
 meet_loss(struct hcq_transfer *t, enum side side, uint64_t value)
 {
-    struct hcq_device *dev = t->queues[SRC + DST - side]->dev;
+    struct hcq_device *dev = t->devs[SRC + DST - side];
 
     if (side == SRC) { /* which has given all it has */
         hcq_signal_set(&t->emptied[SRC], GO_ON);
@@ -273,7 +299,7 @@ meet_loss(struct hcq_transfer *t, enum side side, uint64_t value)
 
 static BELL_MUST_CHECK bell_status
 look_at_other(struct hcq_transfer *t, const struct hcq_queue *queue,
-              uint64_t value, struct hcq_look *look)
+              uint64_t value)
 {
     enum side side = queue == t->queues[SRC] ? SRC : DST;
     enum side other = SRC + DST - side;
@@ -282,17 +308,99 @@ look_at_other(struct hcq_transfer *t, const struct hcq_queue *queue,
 
     pthread_mutex_lock(&t->lock);
     if (!t->is_released[other]) {
-        struct hcq_device *dev = t->queues[other]->dev;
+        struct hcq_device *dev = t->devs[other];
         bell_error_hold(&hold);
         if (hcq_device_status(dev) != BELL_OK ||
             atomic_load(&dev->epoch) != t->epochs[other])
             status = meet_loss(t, side, value);
         if (status == BELL_OK)
             bell_error_release(&hold);
-        hcq_look_add(look, dev);
     }
     pthread_mutex_unlock(&t->lock);
     return status;
+}
+
+/* ---- who waits for whom ---- */
+
+/* The devices that a wait depends on, over any number of others: by transfers
+ * that are not over, whose locks are held, which keeps both devices there. */
+struct chain {
+    struct hcq_transfer *held[MOST_LINKS];
+    struct hcq_device *devs[MOST_LINKS + 1];
+    uint32_t n_held, n_devs;
+    bool is_cut; /* somebody else had a lock: not all are known now */
+};
+
+static bool
+is_held(const struct chain *chain, const struct hcq_transfer *t)
+{
+    uint32_t i;
+
+    for (i = 0; i < chain->n_held && chain->held[i] != t; i++)
+        continue;
+    return i < chain->n_held;
+}
+
+static void
+add_device(struct chain *chain, struct hcq_device *dev)
+{
+    uint32_t i;
+
+    for (i = 0; i < chain->n_devs && chain->devs[i] != dev; i++)
+        continue;
+    if (i == chain->n_devs)
+        chain->devs[chain->n_devs++] = dev;
+}
+
+/* Adds the devices at the other ends of its transfers. Locks of transfers come
+ * before those of devices, so here they are only tried. */
+static void
+add_others(struct chain *chain, struct hcq_device *dev)
+{
+    struct hcq_link *link;
+
+    pthread_mutex_lock(&dev->lock);
+    for (link = dev->transfers.next;
+         link != &dev->transfers && chain->n_held < MOST_LINKS;
+         link = link->next) {
+        const struct end *end = HCQ_CONTAINER(link, struct end, link);
+        struct hcq_transfer *t = end->transfer;
+
+        if (is_held(chain, t))
+            continue;
+        if (pthread_mutex_trylock(&t->lock) != 0) {
+            chain->is_cut = true;
+            continue;
+        }
+        if (t->is_released[SRC] || t->is_released[DST] ||
+            hcq_signal_value(&t->emptied[end->side]) >= t->n_chunks) {
+            pthread_mutex_unlock(&t->lock);
+            continue;
+        }
+        chain->held[chain->n_held++] = t;
+        add_device(chain, t->devs[SRC + DST - end->side]);
+    }
+    pthread_mutex_unlock(&dev->lock);
+}
+
+/* Whether all of them stand still. */
+static bool
+chain_is_still(struct hcq_device *dev, struct hcq_stillness *still)
+{
+    struct chain chain = {.n_devs = 0};
+    struct hcq_look look = {0};
+    uint32_t i;
+
+    add_device(&chain, dev);
+    for (i = 0; i < chain.n_devs; i++)
+        add_others(&chain, chain.devs[i]);
+    for (i = 0; i < chain.n_devs; i++)
+        hcq_look_add(&look, chain.devs[i]);
+    while (chain.n_held)
+        pthread_mutex_unlock(&chain.held[--chain.n_held]->lock);
+    if (chain.is_cut)
+        *still = (struct hcq_stillness){0};
+    return !chain.is_cut && hcq_look_is_still(&look, still);
 }
 
 bell_status
@@ -301,7 +409,6 @@ hcq_transfer_wait(struct hcq_queue *queue, uint64_t value,
 {
     struct hcq_stillness still = {0};
     struct bell_error_hold hold;
-    struct hcq_look look;
     bell_status status;
     size_t i;
 
@@ -311,11 +418,9 @@ hcq_transfer_wait(struct hcq_queue *queue, uint64_t value,
         if (status != BELL_E_TIMEOUT)
             return status;
         bell_error_release(&hold);
-        look = (struct hcq_look){0};
-        hcq_look_add(&look, queue->dev);
         for (i = 0; i < n; i++)
-            BELL_TRY(look_at_other(transfers[i], queue, value, &look));
-        if (hcq_look_is_still(&look, &still))
+            BELL_TRY(look_at_other(transfers[i], queue, value));
+        if (chain_is_still(queue->dev, &still))
             return hcq_timeout_report(
                 queue->dev, "neither it nor the devices that it gets values "
                             "from or gives values to move");
@@ -329,7 +434,7 @@ end_copy(struct hcq_transfer *t)
     uint64_t start_ns = time_now_ns();
 
     while (!hcq_signal_value(&t->emptied[SRC]) &&
-           !hcq_device_is_lost(t->queues[DST]->dev) &&
+           !hcq_device_is_lost(t->devs[DST]) &&
            time_now_ns() - start_ns < END_NS)
         hcq_nap(NAP_NS);
 }
@@ -374,6 +479,9 @@ hcq_transfer_release(struct hcq_transfer *transfer, struct hcq_queue *queue)
     side = queue == transfer->queues[SRC] ? SRC : DST;
     pthread_mutex_lock(&transfer->lock);
     assert(!transfer->is_released[side]);
+    pthread_mutex_lock(&transfer->devs[side]->lock);
+    hcq_link_remove(&transfer->ends[side].link);
+    pthread_mutex_unlock(&transfer->devs[side]->lock);
     give_back(transfer, side);
     transfer->is_released[side] = true;
     is_last = transfer->is_released[SRC + DST - side];
