@@ -528,9 +528,9 @@ void hcq_memory_fini(struct hcq_device *dev);
  * whatever addresses they have. */
 struct hcq_home {
     uint64_t va, size_bytes;
-    const struct hcq_device *dev;   /* NULL: host memory */
-    uint64_t at;                    /* there */
-    const struct hcq_device *owner; /* of the buffer that it is a peer of, or of
+    const struct hcq_device *dev; /* NULL: host memory */
+    uint64_t at;                  /* there */
+    struct hcq_device *owner;     /* of the buffer that it is a peer of, or of
                                      * itself */
 };
 /* A live buffer's. No lock. */

@@ -28,6 +28,11 @@
 #define SPACE_DEV (HCQ_SLOT_NONE - 1)        /* of a home, this or one below */
 #define MAX_HOMES (HCQ_GRAPH_QUEUES_MAX + 1) /* devices, and the host, NULL */
 
+/* Devices without a queue in the graph whose memory its devices see; further
+ * ones' memory is taken for that of who uses it. */
+#define MAX_STRANGERS HCQ_GRAPH_QUEUES_MAX
+#define MAX_OWNERS    (HCQ_GRAPH_QUEUES_MAX + MAX_STRANGERS)
+
 /* A transfer of fewer bytes is not worth the signals. guess */
 #define MIN_COPY_BYTES 16384
 
@@ -51,14 +56,16 @@ enum tree_of {
 
 struct order {
     struct hcq_graph *graph;
-    struct border *places;            /* owned; by argument: where it begins */
-    const struct hcq_device **owners; /* owned; by argument; NULL: not known */
-    bool *is_known;                   /* owned; by command: all of its memory */
+    struct border *places; /* owned; by argument: where it begins */
+    uint8_t *owners;       /* owned; by argument: number + 1; 0: not known */
+    struct hcq_device *strangers[MAX_STRANGERS]; /* numbered behind graph's */
+    uint32_t n_strangers;
+    bool *is_known; /* owned; by command: all of its memory */
     const struct hcq_device *homes[MAX_HOMES];
     uint32_t n_homes;
     /* By device and the one whose memory it copies: its copy queue + 1; 0: not
      * looked for. */
-    uint8_t routes[HCQ_GRAPH_QUEUES_MAX][HCQ_GRAPH_QUEUES_MAX];
+    uint8_t routes[HCQ_GRAPH_QUEUES_MAX][MAX_OWNERS];
     uint32_t
         unknown[HCQ_GRAPH_QUEUES_MAX]; /* moment of the last such command */
     struct border *borders;            /* owned; sorted */
@@ -123,6 +130,60 @@ space_of(struct order *o, const struct hcq_device *dev)
     return SPACE_DEV - i;
 }
 
+/* The number of a device: of the graph, or another whose memory is used there;
+ * MAX_OWNERS: there are too many. */
+static uint32_t
+number_owner(struct order *o, struct hcq_device *dev)
+{
+    uint32_t at = hcq_graph_device(o->graph, dev), i;
+
+    if (at < o->graph->n_devs)
+        return at;
+    for (i = 0; i < o->n_strangers && o->strangers[i] != dev; i++)
+        continue;
+    if (i == MAX_STRANGERS)
+        return MAX_OWNERS;
+    if (i == o->n_strangers)
+        o->strangers[o->n_strangers++] = dev;
+    return o->graph->n_devs + i;
+}
+
+/* Fills in whose the device's fixed memory is. */
+static void
+note_owners(struct order *o, const struct hcq_device *dev,
+            const struct hcq_home *homes, size_t n_homes)
+{
+    const struct hcq_graph *graph = o->graph;
+    size_t i;
+    uint32_t k, number;
+
+    for (i = 0; i < graph->n_commands; i++) {
+        const struct graph_command *command = &graph->commands[i];
+        for (k = 0; k < command->n_args && command->dev == dev; k++) {
+            uint32_t at = command->first_arg + k;
+            const struct hcq_graph_arg *arg = &graph->args[at];
+            const struct hcq_home *home;
+            if (!arg->access || !arg->size_bytes || arg->slot != HCQ_SLOT_NONE)
+                continue;
+            home = find_home(homes, n_homes, arg->value, arg->size_bytes);
+            number = home ? number_owner(o, home->owner) : MAX_OWNERS;
+            if (number < MAX_OWNERS)
+                o->owners[at] = (uint8_t)(number + 1);
+        }
+    }
+}
+
+/* Whether it matters to a graph of one device whose memory it copies. */
+static bool
+has_several_copy_queues(const struct hcq_graph *graph)
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < graph->n_queues; i++)
+        n += graph->queues[i]->kind == HCQ_QUEUE_COPY;
+    return n > 1;
+}
+
 /* Fills in where the device's fixed memory really is; false: of some of it that
  * is not known. */
 static bool
@@ -146,7 +207,6 @@ place_device(struct order *o, const struct hcq_device *dev,
                 return false;
             o->places[at].space = space_of(o, home->dev);
             o->places[at].at = home->at + (arg->value - home->va);
-            o->owners[at] = home->owner;
             if (o->places[at].space == HCQ_SLOT_NONE)
                 return false;
         }
@@ -197,6 +257,8 @@ place_by_address(struct order *o, const struct hcq_device *dev)
     }
 }
 
+static_assert(MAX_OWNERS < UINT8_MAX, "numbers of owners");
+
 /* Memory is known by its address, or, where there are several devices, by where
  * it is. */
 static bool
@@ -213,7 +275,9 @@ find_places(struct order *o)
     if (!o->places || !o->owners || !o->is_known)
         return false;
     place_by_address(o, NULL);
-    for (d = 0; d < graph->n_devs && graph->n_devs > 1; d++) {
+    if (graph->n_devs < 2 && !has_several_copy_queues(graph))
+        return true;
+    for (d = 0; d < graph->n_devs; d++) {
         struct hcq_device *dev = graph->devs[d];
         n = hcq_memory_homes(dev, NULL, 0);
         homes = host_calloc(n + 1, sizeof(*homes));
@@ -221,7 +285,8 @@ find_places(struct order *o)
             return false;
         if (hcq_memory_homes(dev, homes, n) == n) {
             qsort(homes, n, sizeof(*homes), by_address);
-            if (place_device(o, dev, homes, n))
+            note_owners(o, dev, homes, n);
+            if (graph->n_devs > 1 && place_device(o, dev, homes, n))
                 mark_known(o, dev);
             else
                 place_by_address(o, dev);
@@ -467,21 +532,26 @@ count_copy_queues(const struct hcq_graph *graph, const struct hcq_device *dev,
 
 /* The copy queue of device `at` for memory of device `other`: by the engines of
  * the link between them, else each device another. Links count from the one
- * behind `at`, so that it is the same on all devices of a ring. */
+ * behind `at`, so that it is the same on all devices of a ring; those to others
+ * come behind them. */
 static uint32_t
 find_route(struct order *o, uint32_t at, uint32_t other)
 {
     struct hcq_device_link link = {.struct_size = sizeof(link)};
     const struct hcq_graph *graph = o->graph;
     struct bell_error_hold hold;
-    uint32_t n, engines = 0, queue = 0;
-    uint32_t rank = (other + o->graph->n_devs - at - 1) % o->graph->n_devs;
+    uint32_t n, engines = 0, queue = 0, n_devs = graph->n_devs;
+    bool is_stranger = other >= n_devs;
+    uint32_t rank =
+        is_stranger ? other - at - 1 : (other + n_devs - at - 1) % n_devs;
 
-    assert(at < o->graph->n_devs && other < o->graph->n_devs);
+    assert(at < n_devs && other < n_devs + o->n_strangers);
     n = count_copy_queues(graph, o->graph->devs[at], 0, 0, &queue);
     if (n > 1 && at != other) {
         bell_error_hold(&hold); /* nobody knows: any will do */
-        if (hcq_device_get_link(o->graph->devs[at], o->graph->devs[other],
+        if (hcq_device_get_link(graph->devs[at],
+                                is_stranger ? o->strangers[other - n_devs]
+                                            : graph->devs[other],
                                 &link) == BELL_OK)
             engines = link.engines;
         bell_error_release(&hold);
@@ -497,13 +567,15 @@ find_route(struct order *o, uint32_t at, uint32_t other)
 static uint32_t
 owner_of(const struct order *o, uint32_t dev, uint32_t arg)
 {
-    uint32_t slot = o->graph->args[arg].slot, owner;
-    const struct hcq_device *home = o->owners[arg];
+    const struct hcq_graph *graph = o->graph;
+    uint32_t slot = graph->args[arg].slot, owner;
 
-    if (slot != HCQ_SLOT_NONE)
-        home = o->graph->slots[o->graph->slots[slot].first].dev;
-    owner = home ? hcq_graph_device(o->graph, home) : dev;
-    return owner < o->graph->n_devs ? owner : dev;
+    if (slot != HCQ_SLOT_NONE) {
+        owner =
+            hcq_graph_device(graph, graph->slots[graph->slots[slot].first].dev);
+        return owner < graph->n_devs ? owner : dev;
+    }
+    return o->owners[arg] ? o->owners[arg] - 1u : dev;
 }
 
 /* The copy queue that a transfer takes, if any. */

@@ -12,7 +12,7 @@
 
 #include "base/bits.h"
 #include "hcq/amd/amd_kfd.h"
-#include "hcq/hcq_graph.h"
+#include "hcq/hcq_graph_internal.h"
 #include "sim/amd/sim_amd.h"
 #include "tests/unit/expect.h"
 
@@ -417,6 +417,55 @@ engines_in_turns(void **state)
     close_cards(1);
 }
 
+/* Copies from others' memory in a graph of one device: each takes the queue on
+ * the engine of its link, also where the others have no queue in it. */
+static void
+routes_to_others(void **state)
+{
+    enum {
+        N = 4,
+        BYTES = 65536
+    };
+    struct hcq_queue *queues[N];
+    const struct hcq_graph_desc desc = {
+        .struct_size = sizeof(desc), .queues = queues, .n_queues = N};
+    struct hcq_buffer *bufs[N], *peers[N] = {NULL}, *to;
+    struct hcq_graph_arg dst, src;
+    struct hcq_graph *graph;
+    unsigned i;
+
+    (void)state;
+    open_cards("mi300x*8,kfd=1.18", N);
+    expect_ok(hcq_queue_create(devs[0], HCQ_QUEUE_COMPUTE, &queues[0]));
+    expect_ok(hcq_buffer_create(devs[0], N * BYTES, 0, &to));
+    for (i = 1; i < N; i++) {
+        queues[N - i] = copy_queue(link_of(0, i).engines);
+        expect_ok(hcq_buffer_create(devs[i], BYTES, 0, &bufs[i]));
+        expect_ok(hcq_buffer_create_peer(devs[0], bufs[i], &peers[i]));
+    }
+    expect_ok(hcq_graph_create(&desc, &graph));
+    for (i = 1; i < N; i++) {
+        dst = hcq_graph_memory(to->va + i * BYTES, BYTES, HCQ_ACCESS_WRITE);
+        src = hcq_graph_memory(peers[i]->va, BYTES, HCQ_ACCESS_READ);
+        hcq_graph_copy(graph, devs[0], &dst, &src, BYTES);
+    }
+    expect_ok(hcq_graph_end(graph));
+    for (i = 1; i < N; i++)
+        assert_int_equal(queues[graph->commands[i - 1].queue]->engines,
+                         link_of(0, i).engines);
+    expect_ok(hcq_graph_submit(graph, NULL));
+    expect_ok(hcq_graph_wait(graph, HCQ_WAIT_WHILE_MOVING));
+    hcq_graph_destroy(graph);
+    for (i = 1; i < N; i++) {
+        hcq_buffer_destroy(peers[i]);
+        hcq_buffer_destroy(bufs[i]);
+        hcq_queue_destroy(queues[i]);
+    }
+    hcq_buffer_destroy(to);
+    hcq_queue_destroy(queues[0]);
+    close_cards(N);
+}
+
 /* Twelve queues are all that this card's engines have: compute units do the work
  * of the next. */
 static void
@@ -531,6 +580,7 @@ main(void)
         cmocka_unit_test(specs),
         cmocka_unit_test(queue_on_engine),
         cmocka_unit_test(engines_in_turns),
+        cmocka_unit_test(routes_to_others),
         cmocka_unit_test(no_queue_left),
         cmocka_unit_test(graph_by_links),
         cmocka_unit_test(shorter_descriptor),
