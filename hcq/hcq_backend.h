@@ -535,6 +535,14 @@ struct hcq_home {
 };
 /* A live buffer's. No lock. */
 void hcq_buffer_home(const struct hcq_buffer *buf, struct hcq_home *out_home);
+/* Where `other` sees memory of a live buffer of dev's, by a buffer of its own:
+ * memory of a peer, or pages that both have pinned. False: by none. Each call
+ * looks at all buffers of both. */
+bool hcq_memory_seen_by(struct hcq_device *dev, uint64_t va,
+                        uint64_t size_bytes, struct hcq_device *other,
+                        uint64_t *out_va);
+/* The buffer is somebody's for a while: hcq_memory_seen_by does not find it. */
+void hcq_buffer_hide(struct hcq_buffer *buf);
 /* Fills in those of the device's buffers, `cap` at most; returns how many there
  * are. */
 size_t hcq_memory_homes(struct hcq_device *dev, struct hcq_home *homes,

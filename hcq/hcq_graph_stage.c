@@ -119,6 +119,21 @@ find_view(const struct hcq_graph *graph, const struct hcq_graph_arg *arg,
     return view;
 }
 
+/* Memory of `dev` as another device sees it, if it does: by a view of the slot,
+ * or by a buffer. */
+static bool
+find_direct(const struct hcq_graph *graph, const struct hcq_graph_arg *arg,
+            struct hcq_device *dev, struct hcq_device *other,
+            uint64_t size_bytes, struct hcq_graph_arg *out_seen)
+{
+    *out_seen = *arg;
+    if (arg->slot == HCQ_SLOT_NONE)
+        return hcq_memory_seen_by(dev, arg->value, size_bytes, other,
+                                  &out_seen->value);
+    out_seen->slot = find_view(graph, arg, other);
+    return out_seen->slot != HCQ_SLOT_NONE;
+}
+
 void
 hcq_graph_move(struct hcq_graph *graph, struct hcq_device *dst_dev,
                const struct hcq_graph_arg *dst, struct hcq_device *src_dev,
@@ -144,15 +159,11 @@ hcq_graph_move(struct hcq_graph *graph, struct hcq_device *dst_dev,
         hcq_graph_copy(graph, src_dev, dst, src, size_bytes);
         return;
     }
-    if (find_view(graph, dst, src_dev) != HCQ_SLOT_NONE) {
-        seen = *dst;
-        seen.slot = find_view(graph, dst, src_dev);
+    if (find_direct(graph, dst, dst_dev, src_dev, size_bytes, &seen)) {
         hcq_graph_copy(graph, src_dev, &seen, src, size_bytes);
         return;
     }
-    if (find_view(graph, src, dst_dev) != HCQ_SLOT_NONE) {
-        seen = *src;
-        seen.slot = find_view(graph, src, dst_dev);
+    if (find_direct(graph, src, src_dev, dst_dev, size_bytes, &seen)) {
         hcq_graph_copy(graph, dst_dev, dst, &seen, size_bytes);
         return;
     }

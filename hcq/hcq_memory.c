@@ -32,6 +32,7 @@ struct hcq_buffer_node {
     struct hcq_backing mem;
     uint32_t class_idx;
     const struct hcq_buffer *of; /* the same memory, of a peer; or NULL */
+    bool is_passing;             /* hcq_buffer_hide */
     /* Ends a backing that is somebody else's memory; NULL: the backing is the
      * device's. */
     void (*detach)(struct hcq_device *dev, const struct hcq_backing *mem);
@@ -318,6 +319,68 @@ hcq_buffer_home(const struct hcq_buffer *buf, struct hcq_home *out_home)
     out_home->owner = buf->dev;
     out_home->dev = buf->host ? NULL : buf->dev;
     out_home->at = buf->host ? (uintptr_t)buf->host : buf->va;
+}
+
+void
+hcq_buffer_hide(struct hcq_buffer *buf)
+{
+    struct hcq_buffer_node *node =
+        HCQ_CONTAINER(buf, struct hcq_buffer_node, pub);
+
+    pthread_mutex_lock(&buf->dev->lock);
+    node->is_passing = true;
+    pthread_mutex_unlock(&buf->dev->lock);
+}
+
+/* A range of memory: by the device's address, where by_va, or by its home's. */
+struct place {
+    const struct hcq_device *home; /* or NULL: host memory */
+    uint64_t at, size_bytes;
+};
+
+/* Looks for a buffer of the device that has all of the place, and makes it the
+ * same place by the other kind of address. */
+static bool
+find_buffer_at(struct hcq_device *dev, bool by_va, struct place *place)
+{
+    struct hcq_link *link;
+    bool is_found = false;
+
+    pthread_mutex_lock(&dev->lock);
+    for (link = dev->buffers.next; link != &dev->buffers && !is_found;
+         link = link->next) {
+        const struct hcq_buffer_node *node =
+            HCQ_CONTAINER(link, struct hcq_buffer_node, link);
+        struct hcq_home home;
+        uint64_t from;
+
+        if (node->is_passing)
+            continue;
+        hcq_buffer_home(&node->pub, &home);
+        from = by_va ? home.va : home.at;
+        is_found = (by_va || home.dev == place->home) && place->at >= from &&
+                   place->at - from <= home.size_bytes &&
+                   place->size_bytes <= home.size_bytes - (place->at - from);
+        if (!is_found)
+            continue;
+        place->home = home.dev;
+        place->at = place->at - from + (by_va ? home.at : home.va);
+    }
+    pthread_mutex_unlock(&dev->lock);
+    return is_found;
+}
+
+bool
+hcq_memory_seen_by(struct hcq_device *dev, uint64_t va, uint64_t size_bytes,
+                   struct hcq_device *other, uint64_t *out_va)
+{
+    struct place place = {.at = va, .size_bytes = size_bytes};
+
+    if (!find_buffer_at(dev, true, &place) ||
+        !find_buffer_at(other, false, &place))
+        return false;
+    *out_va = place.at;
+    return true;
 }
 
 size_t

@@ -245,6 +245,7 @@ hcq_transfer_create(struct hcq_queue *dst_queue, const struct hcq_buffer *dst,
         bell_error_hold(&hold);
         status = hcq_buffer_create_peer(dst->dev, src, &t->peer);
         if (status == BELL_OK) {
+            hcq_buffer_hide(t->peer);
             status = queue_one(t, dst, size_bytes, values);
         } else if (status == BELL_E_UNSUPPORTED) {
             bell_error_release(&hold); /* there is another way */
