@@ -655,6 +655,95 @@ test_peers(void **state)
     uvm_rig_fini(&u);
 }
 
+static uint32_t
+unregister_gpu(const struct uvm_rig *u, const uint8_t *uuid)
+{
+    struct uvm_unregister_gpu p = {0};
+
+    memcpy(p.gpu_uuid, uuid, 16);
+    return uvm_call(u, UVM_UNREGISTER_GPU, NV_S_UVM_UNREGISTER_GPU, &p);
+}
+
+static void
+expect_mapped(const struct uvm_rig *u, uint64_t bytes)
+{
+    struct sim_nv_usage usage;
+
+    sim_nv_usage(u->rig.kio, &usage);
+    assert_int_equal(usage.va_mapped_bytes, bytes);
+}
+
+/* Memory of two other cards, mapped by the first; in out_uuids who they are. */
+static void
+map_others(struct uvm_rig *u, struct kio_file nodes[2],
+           uint8_t out_uuids[2][16])
+{
+    uint32_t first = u->rig.device, i;
+
+    assert_int_equal(create_range(u, BASE, 2 * HUGE), 0);
+    for (i = 0; i < 2; i++) {
+        struct nv0080_alloc device = {.deviceId = i + 1};
+        uint32_t peer = 0, sub = 0, memory = 0;
+        char path[32];
+
+        snprintf(path, sizeof(path), "/dev/nvidia%u", i + 1);
+        rig_open(&u->rig, path, &nodes[i]);
+        assert_int_equal(rig_alloc(&u->rig, u->rig.client, NV01_DEVICE_0,
+                                   NV_S_NV0080_ALLOC, &device, &peer),
+                         0);
+        assert_int_equal(
+            rig_alloc(&u->rig, peer, NV20_SUBDEVICE_0, NO_STRUCT, NULL, &sub),
+            0);
+        read_uuid(&u->rig, sub, out_uuids[i]);
+        u->rig.device = peer;
+        assert_int_equal(rig_video(&u->rig, HUGE, &memory), 0);
+        u->rig.device = first;
+        assert_int_equal(register_gpu(u, out_uuids[i]), 0);
+        memcpy(u->other_uuid, out_uuids[i], 16);
+        (void)set_peers(u, true); /* S_DEVICE: they are already */
+        assert_int_equal(
+            map_external(u, BASE + i * HUGE, HUGE, 0, memory, u->uuid), 0);
+    }
+}
+
+/* A card that goes takes with it what others have of its memory, and nothing
+ * else; so do peers that part. Its own space goes, too. */
+static void
+test_unregister(void **state)
+{
+    static const char *const specs[] = {"h100*3", "sm_90*3,link=pcie"};
+    struct kio_file nodes[2];
+    uint8_t uuids[2][16];
+    struct uvm_rig u;
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < 2 * ARRAY_LEN(specs); i++) {
+        bool parts = i % 2; /* first */
+
+        uvm_rig_init(&u, specs[i / 2]);
+        start(&u);
+        map_others(&u, nodes, uuids);
+        expect_mapped(&u, 2 * HUGE);
+        memcpy(u.other_uuid, uuids[0], 16);
+        if (parts && i / 2 == 1) {
+            assert_int_equal(set_peers(&u, false), 0);
+            expect_mapped(&u, HUGE);
+        }
+        assert_int_equal(unregister_gpu(&u, uuids[0]), 0);
+        assert_int_equal(unregister_gpu(&u, uuids[0]), S_DEVICE);
+        expect_mapped(&u, HUGE);
+        assert_int_equal(register_gpu(&u, uuids[0]), 0);
+        expect_mapped(&u, HUGE);
+        assert_int_equal(unregister_gpu(&u, u.uuid), 0);
+        expect_mapped(&u, 0);
+        assert_int_equal(unregister_gpu(&u, uuids[1]), 0);
+        for (k = 0; k < 2; k++)
+            kio_close(&nodes[k]);
+        uvm_rig_fini(&u);
+    }
+}
+
 /* What the first card may map after the registration and after the call, by
  * kind of link and branch. */
 static void
@@ -737,6 +826,7 @@ main(void)
         cmocka_unit_test(test_shared_window),
         cmocka_unit_test(test_channel_rules),
         cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_unregister),
         cmocka_unit_test(test_links),
     };
 

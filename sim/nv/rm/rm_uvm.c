@@ -314,23 +314,6 @@ register_gpu(struct uvm_call *c)
 }
 
 static enum rm_status
-unregister_gpu(struct uvm_call *c)
-{
-    const struct uvm_unregister_gpu *p = c->params;
-    struct rm_card *card;
-    enum rm_status status = find_registered(c, p->gpu_uuid, &card);
-
-    if (status != RM_OK)
-        return status;
-    if (c->uvm->spaces[card->index])
-        return rm_refuse(RM_IN_USE, "UVM: card %u has a space registered",
-                         card->index);
-    drop_peers_of(c->machine, c->uvm, card->index);
-    c->uvm->registered &= ~(1u << card->index);
-    return RM_OK;
-}
-
-static enum rm_status
 map_pool(struct uvm_call *c, struct rm_vas *vas, const struct ext_range *range)
 {
     const struct rm_map_desc d = {
@@ -393,25 +376,68 @@ drop_maps(struct uvm_call *c, uint32_t card, uint64_t base, uint64_t length)
     }
 }
 
+static void
+forget_space(struct uvm_call *c, uint32_t card)
+{
+    size_t i;
+
+    for (i = c->uvm->n_chans; i-- > 0;) {
+        if (c->uvm->chans[i]->vas == c->uvm->spaces[card])
+            rm_uvm_forget_channel(c->uvm, c->uvm->chans[i]);
+    }
+    drop_maps(c, card, 0, UINT64_MAX);
+    drop_space(c->uvm, card);
+}
+
 static enum rm_status
 unregister_space(struct uvm_call *c)
 {
     const struct uvm_unregister_gpu_vaspace *p = c->params;
     struct rm_card *card;
     enum rm_status status = find_registered(c, p->gpuUuid, &card);
-    size_t i;
 
     if (status != RM_OK)
         return status;
     if (!c->uvm->spaces[card->index])
         return rm_refuse(RM_INVALID_DEVICE, "UVM: card %u has no space",
                          card->index);
-    for (i = c->uvm->n_chans; i-- > 0;) {
-        if (c->uvm->chans[i]->vas == c->uvm->spaces[card->index])
-            rm_uvm_forget_channel(c->uvm, c->uvm->chans[i]);
+    forget_space(c, card->index);
+    return RM_OK;
+}
+
+/* Mappings of one card's memory by another. */
+static void
+drop_maps_of(struct uvm_call *c, uint32_t card, uint32_t owner)
+{
+    struct rm_vas *vas = c->uvm->spaces[card];
+    struct rm_map *map, *next;
+
+    for (map = vas ? vas->maps : NULL; map; map = next) {
+        next = map->next;
+        if (map->uvm == c->uvm && map->mem->card &&
+            map->mem->card->index == owner)
+            rm_map_remove(vas, map);
     }
-    drop_maps(c, card->index, 0, UINT64_MAX);
-    drop_space(c->uvm, card->index);
+}
+
+/* Its space goes, what others have mapped of its memory, then its peers. src:
+ * uvm_va_space.c, unregister_gpu; va_range_unregister_gpu_external */
+static enum rm_status
+unregister_gpu(struct uvm_call *c)
+{
+    const struct uvm_unregister_gpu *p = c->params;
+    struct rm_card *card;
+    enum rm_status status = find_registered(c, p->gpu_uuid, &card);
+    uint32_t i;
+
+    if (status != RM_OK)
+        return status;
+    if (c->uvm->spaces[card->index])
+        forget_space(c, card->index);
+    for (i = 0; i < c->machine->n_cards; i++)
+        drop_maps_of(c, i, card->index);
+    drop_peers_of(c->machine, c->uvm, card->index);
+    c->uvm->registered &= ~(1u << card->index);
     return RM_OK;
 }
 
@@ -558,35 +584,20 @@ enable_peers(struct uvm_call *c)
     return set_peers(c, p->gpuUuidA, p->gpuUuidB, true);
 }
 
-/* Mappings of each other's memory go. */
-static void
-drop_peer_maps(struct uvm_call *c, const uint8_t *uuid)
-{
-    struct rm_card *card;
-    struct rm_map *map, *next;
-    struct rm_vas *vas;
-
-    if (find_registered(c, uuid, &card) != RM_OK)
-        return;
-    vas = c->uvm->spaces[card->index];
-    for (map = vas ? vas->maps : NULL; map; map = next) {
-        next = map->next;
-        if (map->mem->card && map->mem->card != card)
-            rm_map_remove(vas, map);
-    }
-}
-
+/* Mappings of each other's memory go. src: uvm_va_range_disable_peer_external */
 static enum rm_status
 disable_peers(struct uvm_call *c)
 {
     const struct uvm_disable_peer_access *p = c->params;
     enum rm_status status = set_peers(c, p->gpuUuidA, p->gpuUuidB, false);
+    struct rm_card *a, *b;
 
-    if (status == RM_OK) {
-        drop_peer_maps(c, p->gpuUuidA);
-        drop_peer_maps(c, p->gpuUuidB);
-    }
-    return status;
+    if (status != RM_OK || find_registered(c, p->gpuUuidA, &a) != RM_OK ||
+        find_registered(c, p->gpuUuidB, &b) != RM_OK)
+        return status;
+    drop_maps_of(c, a->index, b->index);
+    drop_maps_of(c, b->index, a->index);
+    return RM_OK;
 }
 
 /* ---- ranges ---- */
