@@ -295,8 +295,9 @@ border_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     assert(u->op == UOP_PAD || u->op == UOP_SHRINK);
     for (i = 0; i < shape->n; i++) {
         list[2 * i] = d[2 * i];
-        list[2 * i + 1] = u->op == UOP_PAD ? d[2 * i] + shape->d[i]
-                                           : shape->d[i] - d[2 * i + 1];
+        list[2 * i + 1] =
+            u->op == UOP_PAD ? dim_add(ctx->dims, d[2 * i], shape->d[i])
+                             : dim_sub(ctx->dims, shape->d[i], d[2 * i + 1]);
     }
     return u->op == UOP_PAD ? tn_shrink(ctx, g, list) : tn_pad(ctx, g, list);
 }
@@ -395,7 +396,7 @@ gather_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     if (tn_size(ctx, index, axis) != 1)
         return tn_scatter(ctx, TN_COMBINE_SUM, g, axis,
                           tn_cast(ctx, index, UOP_I64), size);
-    end = tn_int(ctx, dtype, size);
+    end = tn_cast(ctx, tn_count(ctx, size), dtype);
     iota = tn_iota(ctx, rank, axis, size, dtype);
     if (uop_dtype_infos[dtype].is_signed)
         index = tn_where(ctx, tn_lt(ctx, index, tn_int(ctx, dtype, 0)),
@@ -608,16 +609,6 @@ find_wide_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
 
 /* Users before sources: when a node's turn comes its adjoint is complete.
  * Adjoints are nodes as well, so that gradients have gradients. */
-static bool
-is_of_symbol(const struct bell_context *ctx, const struct uop *u)
-{
-    const struct uop_dims *shape = tn_shape(ctx, u);
-
-    return dims_in(shape->d, shape->n) ||
-           ((u->op == UOP_SHRINK || u->op == UOP_PAD) &&
-            dims_in(u->arg.dims->d, u->arg.dims->n));
-}
-
 static bell_status
 walk_back(struct backward *bw)
 {
@@ -633,10 +624,6 @@ walk_back(struct backward *bw)
         if (!g)
             continue;
         ctx->labels.back_of = uop_mark(&ctx->graph, u);
-        if (ctx->dims->n_exprs && is_of_symbol(ctx, u))
-            return bell_fail(BELL_E_UNSUPPORTED,
-                             "no gradient goes through a size or an offset of "
-                             "a symbol");
         if (found) {
             struct tensor_rule rule = *found; /* rules may move */
             apply_rule(bw, &rule, g);
