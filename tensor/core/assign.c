@@ -284,7 +284,11 @@ bell_assign_slice(struct bell_tensor *t, const int64_t *begin, uint32_t n_begin,
     bool bad, grad;
     uint32_t i;
 
-    if (!tensor_check2(__func__, t, value, &out))
+    if (!tensor_takes2(__func__, t, value, &out) ||
+        !tensor_plain_axes(__func__, t, ~0u,
+                           "what is assigned to stays what "
+                           "it was made with",
+                           &out))
         return out;
     if (tensor_at(t)->flags & TENSOR_WEAK)
         return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_STATE,

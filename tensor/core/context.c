@@ -552,6 +552,24 @@ tensor_check3(const char *call, struct bell_tensor *x, struct bell_tensor *y,
 }
 
 bool
+tensor_plain_axes(const char *call, struct bell_tensor *t, uint32_t axis_mask,
+                  const char *why, struct bell_tensor **out)
+{
+    const struct uop_dims *shape = tensor_at(t)->shape;
+    uint32_t i;
+
+    for (i = 0; i < shape->n; i++) {
+        if (!(axis_mask & 1u << i) || !dim_is_expr(shape->d[i]))
+            continue;
+        *out = tensor_fail(tensor_at(t)->ctx, call, BELL_BAD_SHAPE,
+                           "axis %u of %s has the size of a symbol: %s", i,
+                           SHAPE_OF(t), why);
+        return false;
+    }
+    return true;
+}
+
+bool
 tensor_has_room(const char *call, const struct bell_tensor *t,
                 struct bell_tensor **const *room, uint32_t n)
 {

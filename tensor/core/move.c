@@ -352,17 +352,22 @@ const struct uop *
 tn_stride_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
                int64_t begin, int64_t step, int64_t count)
 {
-    int64_t size = tn_size(ctx, u, axis), span = count * step;
+    struct dim_table *t = ctx->dims;
+    int64_t size = tn_size(ctx, u, axis), span = dim_mul(t, count, step);
+    int64_t end = dim_add(t, begin, span);
 
     if (tn_bad(u))
         return u;
     if (step == 1 || count <= 1)
-        return tn_shrink_axis(ctx, u, axis, begin, begin + count);
-    if (begin + span > size) {
+        return tn_shrink_axis(ctx, u, axis, begin, dim_add(t, begin, count));
+    if (dim_at_most(t, end, size) == DIM_ALWAYS) {
+        u = tn_shrink_axis(ctx, u, axis, begin, end);
+    } else if (dim_at_most(t, size, end) == DIM_ALWAYS) {
         u = tn_shrink_axis(ctx, u, axis, begin, size);
-        u = tn_pad_axis(ctx, u, axis, 0, begin + span - size);
-    } else {
-        u = tn_shrink_axis(ctx, u, axis, begin, begin + span);
+        u = tn_pad_axis(ctx, u, axis, 0, dim_sub(t, end, size));
+    } else { /* end - step < size */
+        u = tn_pad_axis(ctx, u, axis, 0, step);
+        u = tn_shrink_axis(ctx, u, axis, begin, end);
     }
     u = tn_split_axis(ctx, u, axis, count, step);
     u = tn_shrink_axis(ctx, u, axis + 1, 0, 1);
@@ -380,7 +385,8 @@ tn_stuff_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     u = tn_split_axis(ctx, u, axis, size, 1);
     u = tn_pad_axis(ctx, u, axis + 1, 0, step - 1);
     u = tn_merge_axes(ctx, u, axis, 2);
-    return tn_shrink_axis(ctx, u, axis, 0, (size - 1) * step + 1);
+    size = dim_mul(ctx->dims, size, step);
+    return tn_shrink_axis(ctx, u, axis, 0, dim_sub(ctx->dims, size, step - 1));
 }
 
 /* Windows that do not overlap: rows of `step`, of which the first `size`. */
@@ -388,11 +394,13 @@ static const struct uop *
 unfold_apart(struct bell_context *ctx, const struct uop *u, uint32_t axis,
              int64_t n, int64_t size, int64_t step)
 {
-    int64_t have = tn_size(ctx, u, axis);
+    int64_t have = tn_size(ctx, u, axis), all = dim_mul(ctx->dims, n, step);
 
-    if (have < n * step)
-        u = tn_pad_axis(ctx, u, axis, 0, n * step - have);
-    u = tn_shrink_axis(ctx, u, axis, 0, n * step);
+    if (dim_at_most(ctx->dims, have, all) == DIM_ALWAYS)
+        u = tn_pad_axis(ctx, u, axis, 0, dim_sub(ctx->dims, all, have));
+    else if (dim_at_most(ctx->dims, all, have) != DIM_ALWAYS)
+        u = tn_pad_axis(ctx, u, axis, 0, step); /* all - step < have */
+    u = tn_shrink_axis(ctx, u, axis, 0, all);
     u = tn_split_axis(ctx, u, axis, n, step);
     return tn_shrink_axis(ctx, u, axis + 1, 0, size);
 }
@@ -404,24 +412,33 @@ static const struct uop *
 unfold_rows(struct bell_context *ctx, const struct uop *u, uint32_t axis,
             int64_t n, int64_t size, int64_t step, int64_t dilation)
 {
-    int64_t x = tn_size(ctx, u, axis), d[TN_MAX_RANK + 1];
-    int64_t f = (int64_t)div_up(
-        (uint64_t)(n * step > dilation ? n * step - dilation : 1), (uint64_t)x);
-    int64_t width = f * x + dilation, n_rows;
+    int64_t x = tn_size(ctx, u, axis), d[TN_MAX_RANK + 1], f, width, n_rows;
+    int64_t all = dim_mul(ctx->dims, n, step), least, most;
     uint32_t rank = tn_rank(ctx, u);
 
-    if (width > TN_MAX_NUMEL / size)
-        return fail_size(ctx, (int64_t[]){size, width}, 2);
-    n_rows = (int64_t)div_up((uint64_t)(size * width), (uint64_t)x);
+    dim_bounds(ctx->dims, x, &least, &most);
+    if (dim_is_expr(x) || dim_is_expr(n)) { /* enough for the least x */
+        f = step - (size - 1) * dilation - 1 - dilation; /* all - x, at most */
+        f = 1 + (f > 0 ? (f + least - 1) / least : 0);
+        width = dim_add(ctx->dims, dim_mul(ctx->dims, x, f), dilation);
+        n_rows = size * f + (size * dilation + least - 1) / least;
+    } else {
+        f = (int64_t)div_up((uint64_t)(all > dilation ? all - dilation : 1),
+                            (uint64_t)x);
+        width = f * x + dilation;
+        if (width > TN_MAX_NUMEL / size)
+            return fail_size(ctx, (int64_t[]){size, width}, 2);
+        n_rows = (int64_t)div_up((uint64_t)(size * width), (uint64_t)x);
+    }
     u = tn_unsqueeze(ctx, u, axis);
     if (tn_bad(u))
         return u;
     memcpy(d, tn_shape(ctx, u)->d, (rank + 1) * sizeof(*d));
     d[axis] = n_rows;
     u = tn_merge_axes(ctx, tn_expand(ctx, u, d), axis, 2);
-    u = tn_shrink_axis(ctx, u, axis, 0, size * width);
+    u = tn_shrink_axis(ctx, u, axis, 0, dim_mul(ctx->dims, width, size));
     u = tn_split_axis(ctx, u, axis, size, width);
-    u = tn_shrink_axis(ctx, u, axis + 1, 0, n * step);
+    u = tn_shrink_axis(ctx, u, axis + 1, 0, all);
     u = tn_stride_axis(ctx, u, axis + 1, 0, step, n);
     return tn_swap(ctx, u, axis, axis + 1);
 }
@@ -456,7 +473,8 @@ tn_fold(struct bell_context *ctx, const struct uop *u, uint32_t axis,
         int64_t x_size, int64_t step, int64_t dilation)
 {
     int64_t size = tn_size(ctx, u, axis + 1), used;
-    int64_t reach = (size - 1) * dilation, width = x_size + reach;
+    int64_t reach = (size - 1) * dilation;
+    int64_t width = dim_add(ctx->dims, x_size, reach);
 
     /* out[i] = sum over k of u[(i - k * dilation) / step, k]: rows of
      * reversed k, each moved right by reach, then read as rows that are
@@ -467,10 +485,10 @@ tn_fold(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     if (tn_bad(u))
         return u;
     used = tn_size(ctx, u, axis + 1);
-    u = tn_pad_axis(ctx, u, axis + 1, reach, x_size - used);
+    u = tn_pad_axis(ctx, u, axis + 1, reach, dim_sub(ctx->dims, x_size, used));
     u = tn_merge_axes(ctx, u, axis, 2);
     u = tn_pad_axis(ctx, u, axis, 0, size * dilation);
-    u = tn_split_axis(ctx, u, axis, size, width + dilation);
+    u = tn_split_axis(ctx, u, axis, size, dim_add(ctx->dims, width, dilation));
     u = tn_shrink_axis(ctx, u, axis + 1, 0, x_size);
     return tn_squeeze(ctx, tn_sum(ctx, u, 1u << axis), 1u << axis);
 }

@@ -40,6 +40,40 @@ tn_numel(const struct bell_context *ctx, const struct uop *u)
     return dims_most(ctx->dims, shape->d, shape->n);
 }
 
+int64_t
+tn_elems(const struct bell_context *ctx, const struct uop *u)
+{
+    const struct uop_dims *shape = tn_shape(ctx, u);
+
+    return dims_in(shape->d, shape->n)
+               ? dim_product(ctx->dims, shape->d, shape->n)
+               : tn_product(shape->d, shape->n);
+}
+
+const struct uop *
+tn_flat(struct bell_context *ctx, const struct uop *u)
+{
+    int64_t n = tn_elems(ctx, u);
+
+    return tn_bad(u) ? u : tn_reshape(ctx, u, &n, 1);
+}
+
+const struct uop *
+tn_count_axes(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask,
+              enum uop_dtype dtype)
+{
+    int64_t d[TN_MAX_RANK];
+    uint32_t n = 0, i;
+
+    for (i = 0; i < tn_rank(ctx, u); i++) {
+        if (axis_mask & 1u << i)
+            d[n++] = tn_size(ctx, u, i);
+    }
+    if (!dims_in(d, n))
+        return tn_const(ctx, dtype, (double)tn_product(d, n));
+    return tn_cast(ctx, tn_count(ctx, dim_product(ctx->dims, d, n)), dtype);
+}
+
 /* The first reason is kept: what follows from a failed node says nothing new.
  * */
 const struct uop *

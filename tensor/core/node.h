@@ -57,6 +57,10 @@ tn_size(const struct bell_context *ctx, const struct uop *u, uint32_t axis)
 
 /* Number of elements; where sizes vary, the most that there can be. */
 int64_t tn_numel(const struct bell_context *ctx, const struct uop *u);
+/* The same as a size. */
+int64_t tn_elems(const struct bell_context *ctx, const struct uop *u);
+/* All elements along one axis. */
+const struct uop *tn_flat(struct bell_context *ctx, const struct uop *u);
 /* Product of the numbers d[0..n-1], or -1 if that is more than TN_MAX_NUMEL. */
 int64_t tn_product(const int64_t *d, uint32_t n);
 /* uop_failed, with a reason for tensor_new. */
@@ -76,6 +80,10 @@ const struct uop *tn_const(struct bell_context *ctx, enum uop_dtype dtype,
 /* A size as a number, I64, of shape (); of a symbol it is what that is in each
  * run (dims.c). */
 const struct uop *tn_count(struct bell_context *ctx, int64_t size);
+/* The number of u's elements along the axes, in a float dtype: a constant if
+ * sizes are plain. */
+const struct uop *tn_count_axes(struct bell_context *ctx, const struct uop *u,
+                                uint32_t axis_mask, enum uop_dtype dtype);
 /* The same of another node's dtype. */
 static inline const struct uop *
 tn_num(struct bell_context *ctx, const struct uop *like, double value)

@@ -382,6 +382,11 @@ bool tensor_takes2(const char *call, struct bell_tensor *x,
                    struct bell_tensor *y, struct bell_tensor **out);
 bool tensor_takes_n(const char *call, struct bell_tensor *const *tensors,
                     uint32_t n, struct bell_tensor **out);
+/* Whether the axes of t that the mask has are of plain sizes; if not, *out is
+ * the call's failure, with the reason. */
+bool tensor_plain_axes(const char *call, struct bell_tensor *t,
+                       uint32_t axis_mask, const char *why,
+                       struct bell_tensor **out);
 /* Whether there is room for each of the n results of a call on `t`. If not,
  * what there is room for is the error tensor. */
 bool tensor_has_room(const char *call, const struct bell_tensor *t,

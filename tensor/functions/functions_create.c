@@ -32,7 +32,7 @@ call_full_like(struct fn_args *args)
     if (!A[1].is_int)
         return bell_full_like(A[0].t, A[1].f, dtype);
     for (i = 0; i < n; i++)
-        shape[i] = bell_size(A[0].t, (int)i);
+        shape[i] = bell_dim_at(A[0].t, (int)i).word;
     if (dtype == BELL_DEFAULT)
         dtype = bell_dtype_of(A[0].t);
     return bell_full_int(args->ctx, shape, n, A[1].i, dtype);
@@ -53,6 +53,10 @@ call_arange(struct fn_args *args)
     bool whole = A[0].is_int && (one || A[1].is_int) && A[2].is_int;
     enum bell_dtype dtype = A[3].dtype;
 
+    if (whole && A[2].i == 1 && (dim_is_expr(A[0].i) || dim_is_expr(A[1].i)))
+        return bell_arange_dims(args->ctx, (struct bell_dim){one ? 0 : A[0].i},
+                                (struct bell_dim){one ? A[0].i : A[1].i},
+                                dtype);
     if (whole)
         return bell_arange_int(args->ctx, one ? 0 : A[0].i,
                                one ? A[0].i : A[1].i, A[2].i, dtype);

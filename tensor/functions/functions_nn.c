@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "tensor/core/dims.h"
 #include "doorbell/vision.h"
 
 #define A args->a
@@ -38,7 +39,7 @@ call_addmm(struct fn_args *args)
 static int64_t
 count_heads(const struct bell_tensor *t)
 {
-    return bell_ndim(t) < 3 ? 1 : bell_size(t, -3);
+    return bell_ndim(t) < 3 ? 1 : bell_dim_at(t, -3).word;
 }
 
 /* query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa */
@@ -60,6 +61,16 @@ call_attention(struct fn_args *args)
 }
 
 /* ---- convolution and pooling ------------------------------------------ */
+
+/* Whether it is not the size of a symbol; if it is, that is told. */
+static bool
+is_plain(struct fn_args *args, int64_t size)
+{
+    if (!dim_is_expr(size))
+        return true;
+    fn_fail(args, "an axis has the size of a symbol: places in it are numbers");
+    return false;
+}
 
 /* One number for all axes, or one each. */
 static bool
@@ -233,7 +244,9 @@ call_max_unpool(struct fn_args *args)
         return fn_fail(args, "output_size has %u numbers, not %u", A[5].n,
                        n_axes);
     for (i = 0; i < n_axes; i++) {
-        int64_t size = bell_size(A[0].t, (int)i - (int)n_axes);
+        int64_t size = bell_dim_at(A[0].t, (int)i - (int)n_axes).word;
+        if (!is_plain(args, size))
+            return bell_error_tensor(args->ctx);
         sizes[i] = (size - 1) * stride[i] - 2 * padding[i] + kernel[i];
         if (!A[5].given)
             continue;
@@ -307,7 +320,7 @@ is_tail_shape(struct fn_args *args)
 
     if (n > 0 && n <= rank) {
         for (i = 0; i < n; i++) {
-            if (bell_shape(A[0].t)[rank - n + i] != A[1].ints[i])
+            if (bell_dim_at(A[0].t, (int)(rank - n + i)).word != A[1].ints[i])
                 break;
         }
         if (i == n)
@@ -354,7 +367,7 @@ call_instance_norm(struct fn_args *args)
     if (bell_ndim(A[0].t) < 2)
         return fn_fail(args, "input has %u axes; at least two are needed",
                        bell_ndim(A[0].t));
-    return bell_group_norm(A[0].t, bell_size(A[0].t, 1), A[3].t, A[4].t,
+    return bell_group_norm(A[0].t, bell_dim_at(A[0].t, 1).word, A[3].t, A[4].t,
                            A[7].f);
 }
 
@@ -374,7 +387,9 @@ take_sizes(struct fn_args *args, uint32_t n, int64_t *sizes, double *scale)
         return false;
     }
     for (i = 0; i < n; i++) {
-        double size = (double)bell_size(A[0].t, (int)i + 2);
+        double size = (double)bell_dim_at(A[0].t, (int)i + 2).word;
+        if (!is_plain(args, bell_dim_at(A[0].t, (int)i + 2).word))
+            return false;
         if (A[1].given) {
             sizes[i] = A[1].ints[given == 1 ? 0 : i];
             continue;

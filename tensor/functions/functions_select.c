@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "doorbell/dim.h"
 #include "tensor/core/tensor_internal.h"
 
 #define A args->a
@@ -175,8 +176,9 @@ fit_source(struct fn_args *args)
         !tensor_fits_number(args->row->fn.name, src, dtype))
         A[3].t = bell_error_tensor(args->ctx);
     else if (bell_ndim(src) == 0 && bell_ndim(index) > 0)
-        A[3].t = bell_expand(bell_cast(src, bell_dtype_of(A[0].t)),
-                             bell_shape(index), bell_ndim(index));
+        A[3].t =
+            bell_expand(bell_cast(src, bell_dtype_of(A[0].t)),
+                        bell_dim_words(bell_dims(index)), bell_ndim(index));
 }
 
 static struct bell_tensor *
@@ -227,28 +229,30 @@ static struct bell_tensor *
 spread_index(struct fn_args *args)
 {
     struct bell_tensor *index = A[2].t, *src = A[3].t;
-    int64_t d[BELL_MAX_RANK], n = (int64_t)bell_numel(index);
+    int64_t d[BELL_MAX_RANK], n = 1;
     uint32_t rank = bell_ndim(src), i;
     int axis = fn_axis(&A[1]);
     bool fits = bell_ndim(index) < 2;
 
     if (axis < 0)
         axis += rank ? (int)rank : 1;
+    if (bell_ndim(index) == 1)
+        n = bell_dim_at(index, 0).word;
     if (rank == 0)
         fits = fits && axis == 0 && n == 1;
     else
-        fits =
-            fits && axis >= 0 && axis < (int)rank && bell_shape(src)[axis] == n;
+        fits = fits && axis >= 0 && axis < (int)rank &&
+               bell_dim_at(src, axis).word == n;
     if (!fits)
         return fn_fail(args,
-                       "%lld indices of %u axes for axis %d of a source of %u "
-                       "axes",
-                       (long long)n, bell_ndim(index), axis, rank);
+                       "indices of %u axes for axis %d of a source of %u axes: "
+                       "as many as it has there are due",
+                       bell_ndim(index), axis, rank);
     for (i = 0; i < rank; i++)
         d[i] = (int)i == axis ? n : 1;
     index = bell_reshape(index, d, rank);
     for (i = 0; i < rank; i++)
-        d[i] = (int)i == axis ? -1 : bell_shape(src)[i];
+        d[i] = (int)i == axis ? -1 : bell_dim_at(src, (int)i).word;
     return bell_expand(index, d, rank);
 }
 
@@ -309,15 +313,14 @@ call_take_along_dim(struct fn_args *args)
     if (rank == 0 || bell_ndim(index) != rank || axis < 0 || axis >= (int)rank)
         return bell_gather(x, fn_axis(&A[2]), index);
     for (i = 0; i < rank; i++) {
-        int64_t n = bell_shape(x)[i], m = bell_shape(index)[i];
+        int64_t n = bell_dim_at(x, (int)i).word;
+        int64_t m = bell_dim_at(index, (int)i).word;
         of_x[i] = n == 1 && (int)i != axis ? m : n;
         of_index[i] = m == 1 && (int)i != axis ? n : m;
     }
     for (i = 0; i < rank; i++) {
         if ((int)i != axis && of_x[i] != of_index[i])
-            return fn_fail(args,
-                           "sizes %lld and %lld of axis %u do not broadcast",
-                           (long long)of_x[i], (long long)of_index[i], i);
+            return fn_fail(args, "sizes of axis %u do not broadcast", i);
     }
     return bell_gather(bell_expand(x, of_x, rank), axis,
                        bell_expand(index, of_index, rank));

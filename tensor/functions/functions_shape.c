@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "doorbell/dim.h"
 
 #define A args->a
 
@@ -100,7 +101,7 @@ call_roll(struct fn_args *args)
 
     if (!A[2].given && A[1].n == 1) {
         flat = bell_roll(bell_flatten(x, 0, -1), A[1].ints[0], 0);
-        return bell_reshape(flat, bell_shape(x), bell_ndim(x));
+        return bell_reshape(flat, bell_dim_words(bell_dims(x)), bell_ndim(x));
     }
     if (A[1].n != A[2].n)
         return fn_fail(args, "%u shifts along %u axes", A[1].n, A[2].n);
@@ -130,22 +131,31 @@ fits_results(struct fn_args *args, int64_t n)
     return false;
 }
 
-/* Size of the axis in args->a[k]; -1 after telling that there is none. */
+/* Size of the axis in args->a[k]; -1 after telling that there is none, or that
+ * it is not `plain`. */
 static int64_t
-size_along(struct fn_args *args, uint32_t k)
+size_along(struct fn_args *args, uint32_t k, bool plain)
 {
-    int64_t size = bell_size(A[0].t, fn_axis(&A[k]));
+    int64_t size = bell_dim_at(A[0].t, fn_axis(&A[k])).word;
 
     if (size < 0)
         fn_fail(args, "no axis %lld in %u axes", (long long)A[k].i,
                 bell_ndim(A[0].t));
-    return size;
+    else if (!plain || size < (int64_t)1 << 40)
+        return size;
+    else
+        fn_fail(args,
+                "axis %lld has the size of a symbol: how many parts "
+                "there are depends on its value",
+                (long long)A[k].i);
+    return -1;
 }
 
 static struct bell_tensor *
 call_split(struct fn_args *args)
 {
-    int64_t sizes[BELL_MAX_RESULTS], size = size_along(args, 2), n, i;
+    int64_t sizes[BELL_MAX_RESULTS],
+        size = size_along(args, 2, A[1].v.kind == BELL_VALUE_INT), n, i;
     bool equal = A[1].v.kind == BELL_VALUE_INT;
     struct bell_call *call = args->call;
 
@@ -184,7 +194,7 @@ call_chunk(struct fn_args *args)
 static struct bell_tensor *
 call_unbind(struct fn_args *args)
 {
-    int64_t size = size_along(args, 1), i;
+    int64_t size = size_along(args, 1, true), i;
 
     if (size < 0 || !fits_results(args, size))
         return NULL;

@@ -31,7 +31,7 @@ bell_bitcast(struct bell_tensor *x, enum bell_dtype dtype)
     const struct uop *u;
     enum uop_dtype type;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     u = tensor_node(x);
     type = tensor_dtype_arg(tensor_at(x)->ctx, __func__, dtype, u->dtype);

@@ -25,8 +25,9 @@ pad_or_cut(struct bell_context *ctx, const struct uop *x, uint32_t i,
     int64_t cut = before < 0 ? -before : 0;
 
     if (before < 0 || after < 0)
-        x = tn_shrink_axis(ctx, x, i, cut,
-                           tn_size(ctx, x, i) + (after < 0 ? after : 0));
+        x = tn_shrink_axis(
+            ctx, x, i, cut,
+            dim_add(ctx->dims, tn_size(ctx, x, i), after < 0 ? after : 0));
     return tn_pad_axis(ctx, x, i, before > 0 ? before : 0,
                        after > 0 ? after : 0);
 }
@@ -66,7 +67,8 @@ take_windows(struct bell_context *ctx, const struct uop *x,
         x = tn_pad_axis(ctx, x, axis, s->padding[i], s->padding[i]);
         if (tn_bad(x))
             return x;
-        n = (tn_size(ctx, x, axis) - reach) / s->stride[i] + 1;
+        n = dim_sub(ctx->dims, tn_size(ctx, x, axis), reach);
+        n = dim_add(ctx->dims, dim_floordiv(ctx->dims, n, s->stride[i]), 1);
         x = tn_unfold(ctx, x, axis, n, size[i], s->stride[i], s->dilation[i]);
     }
     if (tn_bad(x))
@@ -386,6 +388,10 @@ tn_conv_back_x(struct bell_context *ctx, const struct uop *y,
            (tn_rank(ctx, y) == 2 + n && tn_rank(ctx, w) == 2 + n));
     if (tn_bad(w))
         return w;
+    if (dims_in(want, n))
+        return tn_fail(ctx, BELL_BAD_SHAPE,
+                       "no gradient goes to an image whose sides have sizes of "
+                       "symbols");
     y = remove_stride(ctx, y, &s);
     if (divides_phases(ctx, &s, w))
         return conv_ranges(ctx, y, w, &s, want, wide);
@@ -500,14 +506,15 @@ struct conv_operands {
 static bool
 take_conv_operands(const char *call, struct bell_tensor *x,
                    struct bell_tensor *w, struct bell_tensor *bias,
-                   uint32_t n_axes, struct conv_operands *ops,
+                   uint32_t n_axes, bool plain_image, struct conv_operands *ops,
                    struct bell_tensor **out)
 {
     struct bell_tensor *all[3] = {x, w, bias};
     uint32_t n = bias ? 3 : 2;
     enum uop_dtype dtype;
 
-    if (!tensor_check_n(call, all, n, out))
+    if (!tensor_takes_n(call, all, n, out) ||
+        !tensor_plain_axes(call, w, ~0u, "weights are of plain sizes", out))
         return false;
     ops->ctx = tensor_at(x)->ctx;
     ops->is_single = tensor_at(x)->shape->n == 1 + n_axes;
@@ -519,6 +526,11 @@ take_conv_operands(const char *call, struct bell_tensor *x,
                            SHAPE_OF(x), SHAPE_OF(w), 2 + n_axes);
         return false;
     }
+    if (!tensor_plain_axes(call, x, ops->is_single ? 1 : 2,
+                           "channels are of plain sizes", out) ||
+        (plain_image && !tensor_plain_axes(call, x, ~(ops->is_single ? 0u : 1u),
+                                           "phases of it are counted", out)))
+        return false;
     ops->d = tensor_at(x)->shape->d + !ops->is_single;
     if (tn_product(tensor_at(w)->shape->d, tensor_at(w)->shape->n) <= 0) {
         *out = tensor_fail(ops->ctx, call, BELL_BAD_SHAPE,
@@ -595,7 +607,7 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
     uint32_t i;
 
     assert(n_axes >= 1 && n_axes <= 3);
-    if (!take_conv_operands(call, x, w, bias, n_axes, &ops, &out))
+    if (!take_conv_operands(call, x, w, bias, n_axes, false, &ops, &out))
         return out;
     if (!read_options(call, ops.ctx, options, n_axes, -MAX_PADDING, &opt, &s,
                       end) ||
@@ -607,12 +619,13 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
     for (i = 0; i < n_axes; i++) {
         int64_t reach = (tensor_at(w)->shape->d[2 + i] - 1) * s.dilation[i] + 1;
         int64_t before = s.padding[i], after = s.padding[i] + end[i];
-        if (reach > ops.d[1 + i] + before + after || -before > ops.d[1 + i] ||
-            -after > ops.d[1 + i])
+        int64_t least, most;
+        dim_bounds(ops.ctx->dims, ops.d[1 + i], &least, &most);
+        if (reach > least + before + after || -before > least || -after > least)
             return tensor_fail(ops.ctx, call, BELL_BAD_VALUE,
                                "a window of %lld elements of %lld, padding "
                                "%lld",
-                               (long long)reach, (long long)ops.d[1 + i],
+                               (long long)reach, (long long)least,
                                (long long)s.padding[i]);
         if (end[i] == 0 && before >= 0)
             continue;
@@ -637,7 +650,7 @@ transpose_call(const char *call, struct bell_tensor *x,
     int64_t size[3], end[3];
     uint32_t i;
 
-    if (!take_conv_operands(call, x, weight, bias, n_axes, &ops, &out))
+    if (!take_conv_operands(call, x, weight, bias, n_axes, true, &ops, &out))
         return out;
     if (!read_options(call, ops.ctx, options, n_axes, 0, &opt, &s, end) ||
         !check_conv_sizes(call, x, weight, bias, &ops, &s,
@@ -687,13 +700,22 @@ struct pool_shape {
     bool exclude_pad;
 };
 
+/* The last n of `rank` axes. */
+static uint32_t
+last_axes(uint32_t rank, uint32_t n)
+{
+    return axes_from(rank - n, n);
+}
+
 static bool
 read_pool(const char *call, struct bell_tensor *x,
           const struct bell_pool_options *options, uint32_t n_axes,
           struct pool_shape *s)
 {
     uint32_t rank = tensor_at(x)->shape->n, i;
+    struct dim_table *t = tensor_at(x)->ctx->dims;
     struct bell_pool_options o, *opt = &o;
+    struct bell_tensor *error;
 
     if (!options) {
         tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_MISSING,
@@ -709,15 +731,20 @@ read_pool(const char *call, struct bell_tensor *x,
                     "x of shape %s; %u axes are needed", SHAPE_OF(x), n_axes);
         return false;
     }
+    if (o.ceil_mode &&
+        !tensor_plain_axes(call, x, last_axes(rank, n_axes),
+                           "a partial window is one by its value", &error))
+        return false;
     *s = (struct pool_shape){.n_axes = n_axes, .exclude_pad = o.exclude_pad};
     for (i = 0; i < n_axes; i++) {
         int64_t size = tensor_at(x)->shape->d[rank - n_axes + i], reach, space,
-                n;
+                n, most;
         int64_t k = opt->kernel[i], p = opt->padding[i];
         int64_t step = opt->stride[i] ? opt->stride[i] : k;
         int64_t dil = opt->dilation[i] ? opt->dilation[i] : 1;
         reach = (k - 1) * dil + 1;
-        space = size + 2 * p - reach;
+        dim_bounds(t, size, &space, &most);
+        space += 2 * p - reach; /* at least */
         if (k < 1 || k > 1 << 20 || step < 1 || step > 1 << 20 || dil < 1 ||
             dil > 1 << 20 || p < 0 || p > k / 2 || space < 0) {
             tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_VALUE,
@@ -727,7 +754,8 @@ read_pool(const char *call, struct bell_tensor *x,
                         (long long)dil, SHAPE_OF(x));
             return false;
         }
-        n = space / step + 1;
+        n = dim_floordiv(t, dim_add(t, size, 2 * p - reach), step);
+        n = dim_add(t, n, 1);
         /* A partial window counts if it starts on an element. */
         if (opt->ceil_mode && space % step && n * step < size + p)
             n++;
@@ -736,7 +764,9 @@ read_pool(const char *call, struct bell_tensor *x,
         s->padding[i] = p;
         s->dilation[i] = dil;
         s->n[i] = n;
-        s->after[i] = (n - 1) * step + reach - size - p;
+        s->after[i] = p;
+        if (opt->ceil_mode)
+            s->after[i] = (n - 1) * step + reach - size - p;
         if (s->after[i] < p)
             s->after[i] = p;
     }
@@ -808,7 +838,7 @@ max_call(const char *call, struct bell_tensor *x,
     struct bell_tensor *out;
     uint32_t mask;
 
-    if (!tensor_check(call, x, &out))
+    if (!tensor_takes(call, x, &out))
         return out;
     if (!read_pool(call, x, opt, n_axes, &s))
         return tensor_at(x)->ctx->error_tensor;
@@ -843,11 +873,11 @@ number_windows(struct bell_context *ctx, const struct pool_shape *s,
             tn_mul_c(ctx, tn_iota(ctx, rank, axis + 1, s->kernel[i], UOP_I64),
                      (double)s->dilation[i]));
         fits = tn_and(ctx, tn_not(ctx, tn_lt(ctx, at, zero)),
-                      tn_lt(ctx, at, tn_int(ctx, UOP_I64, size[i])));
+                      tn_lt(ctx, at, tn_count(ctx, size[i])));
         *in = *in ? tn_and(ctx, *in, fits) : fits;
-        number = number
-                     ? tn_add(ctx, tn_mul_c(ctx, number, (double)size[i]), at)
-                     : at;
+        if (number)
+            at = tn_add(ctx, tn_mul(ctx, number, tn_count(ctx, size[i])), at);
+        number = at;
     }
     return number;
 }
@@ -888,7 +918,7 @@ bell_max_pool_indices(struct bell_tensor *x, uint32_t n_axes,
     bool fits = false;
     uint32_t mask;
 
-    if (tensor_check(__func__, x, &error)) {
+    if (tensor_takes(__func__, x, &error)) {
         ctx = tensor_at(x)->ctx;
         error = ctx->error_tensor;
         if (n_axes < 1 || n_axes > 3)
@@ -931,7 +961,7 @@ avg_call(const char *call, struct bell_tensor *x,
     uint32_t mask, i;
     bool partial = false;
 
-    if (!tensor_check(call, x, &out))
+    if (!tensor_takes(call, x, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     if (!read_pool(call, x, opt, n_axes, &s))
@@ -960,7 +990,7 @@ avg_call(const char *call, struct bell_tensor *x,
         for (i = 0; i < n_axes; i++) {
             uint32_t axis = tensor_at(x)->shape->n - n_axes + i;
             int64_t p = s.padding[i];
-            int64_t size = tn_size(ctx, count, axis) + 2 * p;
+            int64_t size = dim_add(ctx->dims, tn_size(ctx, count, axis), 2 * p);
             int64_t d[TN_MAX_RANK];
             if (tn_bad(count))
                 break;
@@ -1074,7 +1104,7 @@ bell_adaptive_avg_pool(struct bell_tensor *x, const int64_t *sizes, uint32_t n)
     enum uop_dtype dtype;
     uint32_t rank, i;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     rank = tensor_at(x)->shape->n;
@@ -1085,6 +1115,9 @@ bell_adaptive_avg_pool(struct bell_tensor *x, const int64_t *sizes, uint32_t n)
     if (n > rank || (n && !sizes) || rank == TN_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s to %u sizes", SHAPE_OF(x), n);
+    if (!tensor_plain_axes(__func__, x, last_axes(rank, n),
+                           "parts of it are counted", &out))
+        return out;
     dtype = u->dtype;
     u = tn_widen(ctx, u); /* rounded once, not at each axis */
     for (i = 0; i < n && !tn_bad(u); i++) {

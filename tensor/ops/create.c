@@ -300,7 +300,7 @@ bell_eye(struct bell_context *ctx, int64_t n, int64_t m, enum bell_dtype dtype)
     if (!tensor_context_check(__func__, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_F32);
-    if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, 2))
+    if (type == UOP_VOID || !tensor_takes_shape(ctx, __func__, shape, 2))
         return ctx->error_tensor;
     u = tn_eq(ctx, tn_iota(ctx, 2, 0, n, UOP_I64),
               tn_iota(ctx, 2, 1, m, UOP_I64));
@@ -315,7 +315,7 @@ bell_one_hot(struct bell_tensor *x, int64_t num_classes)
     struct bell_context *ctx;
     uint32_t rank;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     rank = tensor_at(x)->shape->n;

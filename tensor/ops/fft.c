@@ -132,7 +132,8 @@ split(struct bell_context *ctx, const struct uop *x, int64_t d, int sign)
     x = turn(ctx, x, times_int(ctx, at, sign), n);
     if (tn_bad(x))
         return x;
-    x = reshape3(ctx, tn_swap(ctx, x, 1, 2), batch * d, 2, rest);
+    x = reshape3(ctx, tn_swap(ctx, x, 1, 2), dim_mul(ctx->dims, batch, d), 2,
+                 rest);
     x = tn_fourier(ctx, x, sign);
     if (tn_bad(x))
         return x;
@@ -290,7 +291,7 @@ begin(const char *call, struct bell_tensor *x, int64_t n, int axis,
     struct fft f = {.n = n};
     int at;
 
-    if (!tensor_check(call, x, out))
+    if (!tensor_takes(call, x, out))
         return false;
     f.ctx = tensor_at(x)->ctx;
     f.rank = tensor_at(x)->shape->n;
@@ -312,6 +313,9 @@ begin(const char *call, struct bell_tensor *x, int64_t n, int axis,
     if (at < 0)
         return false;
     f.axis = (uint32_t)at;
+    if (!tensor_plain_axes(call, x, 1u << at, "a transform is for one size",
+                           out))
+        return false;
     if (n == 0) {
         int64_t size = tensor_at(x)->shape->d[at];
         f.n = halved ? 2 * (size - 1) : size;
@@ -351,7 +355,8 @@ to_planes(const struct fft *f, int64_t size)
 
     if (tn_bad(u))
         return u;
-    u = reshape3(ctx, u, tn_numel(ctx, u) / (2 * size), size, 2);
+    u = reshape3(ctx, u, dim_divide(ctx->dims, tn_elems(ctx, u), 2 * size),
+                 size, 2);
     return tn_swap(ctx, u, 1, 2);
 }
 
@@ -419,7 +424,8 @@ bell_rfft(struct bell_tensor *x, int64_t n, int axis, const char *norm)
     u = tn_pad_axis(f.ctx, f.u, f.rank - 1, 0,
                     f.n - tn_size(f.ctx, f.u, f.rank - 1));
     if (!tn_bad(u))
-        u = reshape3(f.ctx, u, tn_numel(f.ctx, u) / f.n, 1, f.n);
+        u = reshape3(f.ctx, u, dim_divide(f.ctx->dims, tn_elems(f.ctx, u), f.n),
+                     1, f.n);
     u = tn_fourier(f.ctx, u, -1);
     if (!tn_bad(u))
         u = tn_shrink_axis(f.ctx, u, 2, 0, f.n / 2 + 1);

@@ -199,7 +199,8 @@ bell_grid_sample(struct bell_tensor *x, struct bell_tensor *grid,
     bool fits;
     uint32_t i;
 
-    if (!tensor_check2(__func__, x, grid, &out))
+    if (!tensor_takes2(__func__, x, grid, &out) ||
+        !tensor_plain_axes(__func__, x, ~3u, "places in it are numbers", &out))
         return out;
     s = (struct sampling){.ctx = tensor_at(x)->ctx,
                           .mode = mode,
@@ -230,7 +231,7 @@ bell_grid_sample(struct bell_tensor *x, struct bell_tensor *grid,
     memcpy(s.size, xd->d + 2, s.n_axes * sizeof(*s.size));
     memcpy(d, xd->d, 2 * sizeof(*d));
     memcpy(d + 2, gd->d + 1, s.n_axes * sizeof(*d));
-    points = tn_product(d + 2, s.n_axes);
+    points = dim_product(s.ctx->dims, d + 2, s.n_axes);
     s.d[0] = xd->d[0];
     s.d[1] = xd->d[1];
     s.d[2] = tn_product(s.size, s.n_axes);

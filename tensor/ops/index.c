@@ -28,6 +28,35 @@ struct index_plan {
     uint32_t n_index;
 };
 
+/* The same where a size is of a symbol: nothing is clamped. False: it may be
+ * out of bounds, or empty. */
+static bool
+resolve_varying(struct dim_table *t, const struct bell_index_item *item,
+                int64_t size, struct axis_step *out)
+{
+    int64_t begin = item->begin == BELL_NONE ? 0 : item->begin;
+    int64_t end = item->end == BELL_NONE ? size : item->end, length;
+    bool back = item->step < 0;
+
+    if (back && (item->begin != BELL_NONE || item->end != BELL_NONE))
+        return false;
+    if (dim_is_number(begin) && begin < 0)
+        begin = dim_add(t, size, begin);
+    if (dim_is_number(end) && end < 0)
+        end = dim_add(t, size, end);
+    if (dim_at_most(t, size, end) == DIM_ALWAYS)
+        end = size;
+    length = dim_sub(t, end, begin);
+    if (!dims_is_slice(t, begin, length, size) || length < 1)
+        return false;
+    out->step = item->step;
+    length = dim_add(t, length, (back ? -item->step : item->step) - 1);
+    out->count = dim_floordiv(t, length, back ? -item->step : item->step);
+    out->begin = back ? dim_sub(t, size, 1) : begin;
+    out->drop = false;
+    return out->count != DIM_BAD;
+}
+
 /* begin:end:step over a size, clamped as Python does. */
 static void
 resolve_slice(const struct bell_index_item *item, int64_t size,
@@ -79,6 +108,7 @@ plan_item(struct index_plan *p, const char *call,
           int64_t size)
 {
     struct axis_step *step = &p->steps[axis];
+    char text[2][64];
 
     assert(axis < BELL_MAX_RANK);
     step->begin = 0;
@@ -86,24 +116,34 @@ plan_item(struct index_plan *p, const char *call,
     step->count = size;
     step->drop = item->kind == BELL_INDEX_INT;
     if (item->kind == BELL_INDEX_SLICE) {
-        if (dim_is_expr(item->begin) || dim_is_expr(item->end)) {
-            fail_item(p, call, i, "a symbol; bell_narrow takes it");
-            return false;
-        }
         if (item->step == 0) {
             fail_item(p, call, i, "a step of 0");
             return false;
         }
-        resolve_slice(item, size, step);
-    } else if (item->kind == BELL_INDEX_INT) {
-        if (item->begin < -size || item->begin >= size) {
-            tensor_fail(
-                p->ctx, call, BELL_BAD_INDEX,
-                "item %u: index %lld is out of bounds for an axis of size %lld",
-                i, (long long)item->begin, (long long)size);
+        if (!dim_is_expr(item->begin) && !dim_is_expr(item->end) &&
+            !dim_is_expr(size)) {
+            resolve_slice(item, size, step);
+        } else if (!resolve_varying(p->ctx->dims, item, size, step)) {
+            fail_item(p, call, i,
+                      "it may be empty, or out of bounds, by the values of "
+                      "symbols");
             return false;
         }
-        step->begin = item->begin < 0 ? item->begin + size : item->begin;
+    } else if (item->kind == BELL_INDEX_INT) {
+        int64_t at = item->begin;
+        if (dim_is_number(at) && at < 0)
+            at = dim_add(p->ctx->dims, at, size);
+        if (!dims_is_slice(p->ctx->dims, at, 1, size)) {
+            tensor_fail(
+                p->ctx, call, BELL_BAD_INDEX,
+                "item %u: index %s is out of bounds for an axis of size %s", i,
+                (dim_print(p->ctx->dims, item->begin, text[0], sizeof(text[0])),
+                 text[0]),
+                (dim_print(p->ctx->dims, size, text[1], sizeof(text[1])),
+                 text[1]));
+            return false;
+        }
+        step->begin = at;
         step->count = 1;
         return true;
     } else {
@@ -202,7 +242,7 @@ apply_slices(struct index_plan *p)
         }
         if (step < 0) {
             p->u = tn_flip(ctx, p->u, 1u << i);
-            begin = size - 1 - begin;
+            begin = dim_sub(ctx->dims, dim_sub(ctx->dims, size, 1), begin);
             step = s->count == 1 ? 1 : -step;
         }
         p->u = tn_stride_axis(ctx, p->u, i, begin, s->count == 1 ? 1 : step,
@@ -220,19 +260,20 @@ flat_index(struct bell_context *ctx, const struct uop *const *index,
            const int64_t *sizes, uint32_t n)
 {
     const struct uop *flat = NULL, *ok = NULL, *zero = tn_int(ctx, UOP_I64, 0);
-    int64_t total = tn_product(sizes, n);
+    int64_t total = 1;
     uint32_t k;
 
     assert(n > 0);
     for (k = 0; k < n; k++) {
-        const struct uop *size = tn_int(ctx, UOP_I64, sizes[k]), *i, *in;
+        const struct uop *size = tn_count(ctx, sizes[k]), *i, *in;
+        total = dim_mul(ctx->dims, total, sizes[k]);
         i = tn_where(ctx, tn_lt(ctx, index[k], zero),
                      tn_add(ctx, index[k], size), index[k]);
         in = tn_and(ctx, tn_not(ctx, tn_lt(ctx, i, zero)), tn_lt(ctx, i, size));
         ok = ok ? tn_and(ctx, ok, in) : in;
         flat = flat ? tn_add(ctx, tn_mul(ctx, flat, size), i) : i;
     }
-    return tn_where(ctx, ok, flat, tn_int(ctx, UOP_I64, total));
+    return tn_where(ctx, ok, flat, tn_count(ctx, total));
 }
 
 const struct uop *
@@ -247,7 +288,7 @@ tn_gather_axis(struct bell_context *ctx, const struct uop *u, uint32_t at,
     if (tn_bad(u) || tn_bad(index))
         return &uop_failed;
     for (i = 0; i < rank; i++) {
-        d[i] = i == at ? tn_numel(ctx, index) : 1;
+        d[i] = i == at ? tn_elems(ctx, index) : 1;
         if (i == at) {
             memcpy(final + n, shape->d, shape->n * sizeof(*d));
             n += shape->n;
@@ -467,7 +508,7 @@ free_scalar_masks(struct scalar_masks *s)
         bell_tensor_release(s->made[--s->n_made]);
 }
 
-/* No index has a size of a symbol: the result would have one. */
+/* Masks of sizes of symbols are not counted. */
 static bool
 check_items(const char *call, struct bell_tensor *x,
             const struct bell_index_item *items, uint32_t n)
@@ -478,10 +519,12 @@ check_items(const char *call, struct bell_tensor *x,
         const struct tensor *t = items[i].kind == BELL_INDEX_TENSOR
                                      ? handle_find(items[i].tensor)
                                      : NULL;
-        if (t && t->ctx == tensor_at(x)->ctx && t->flags & TENSOR_VARIES) {
+        if (t && t->ctx == tensor_at(x)->ctx && t->flags & TENSOR_VARIES &&
+            is_mask(&items[i])) {
             tensor_fail(t->ctx, call, BELL_BAD_SHAPE,
-                        "item %u: of shape %s; sizes of symbols are not for "
-                        "this function",
+                        "item %u: a mask of shape %s: how many are taken "
+                        "depends on values; bell_masked_select_sized and "
+                        "bell_where take sizes of symbols",
                         i, SHAPE_OF(items[i].tensor));
             return false;
         }
@@ -551,6 +594,20 @@ count_masks(const char *call, struct bell_tensor *x,
     return true;
 }
 
+/* Whether the elements of `index`, as far as they are known, name places of an
+ * axis of this size. A safe point. */
+static bool
+index_in_range(const char *call, struct bell_tensor *index, int axis,
+               int64_t size)
+{
+    int64_t least = size, most = size;
+
+    if (dim_is_expr(size)) /* out of range for all values */
+        dim_bounds(tensor_at(index)->ctx->dims, size, &least, &most);
+    return tensor_check_range(call, index, "index", axis, -most, most,
+                              TENSOR_IGNORE_NONE);
+}
+
 /* The items as a plan; false with *out set. */
 static bool
 begin_index(const char *call, struct bell_tensor *x,
@@ -570,8 +627,7 @@ begin_index(const char *call, struct bell_tensor *x,
     for (i = 0; i < p->n_index; i++) {
         int axis = p->axes[p->index_at[i]];
         int64_t size = tensor_at(x)->shape->d[axis];
-        if (!tensor_check_range(call, p->index[i], "index", axis, -size, size,
-                                TENSOR_IGNORE_NONE))
+        if (!index_in_range(call, p->index[i], axis, size))
             return false;
     }
     p->u = tensor_node(x);
@@ -605,7 +661,7 @@ bell_index(struct bell_tensor *x, const struct bell_index_item *items,
     struct scalar_masks masks;
     struct bell_tensor *out;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     if (!has_scalar_mask(items, n))
         return index_call(__func__, x, items, n);
@@ -633,13 +689,16 @@ spread_value(const struct index_plan *p, const struct uop_dims *shape,
         int64_t step = s->step < 0 ? -s->step : s->step, low, used;
         if (tn_bad(value))
             return value;
-        low = s->step < 0 ? s->begin - (s->count - 1) * step : s->begin;
+        used = dim_sub(ctx->dims, dim_mul(ctx->dims, s->count, step), step);
+        low = s->step < 0 ? dim_sub(ctx->dims, s->begin, used) : s->begin;
         if (s->step < 0)
             value = tn_flip(ctx, value, 1u << i);
         if (s->count > 1)
             value = tn_stuff_axis(ctx, value, i, step);
-        used = s->count > 1 ? (s->count - 1) * step + 1 : s->count;
-        value = tn_pad_axis(ctx, value, i, low, shape->d[i] - low - used);
+        used = s->count > 1 ? dim_add(ctx->dims, used, 1) : s->count;
+        used = dim_add(ctx->dims, low, used);
+        value = tn_pad_axis(ctx, value, i, low,
+                            dim_sub(ctx->dims, shape->d[i], used));
     }
     return value;
 }
@@ -667,7 +726,7 @@ number_elements(struct index_plan *p, struct bell_tensor *x)
 {
     const struct uop *u = p->u;
 
-    p->u = tn_iota(p->ctx, 1, 0, tn_numel(p->ctx, u), UOP_I64);
+    p->u = tn_iota(p->ctx, 1, 0, tn_elems(p->ctx, u), UOP_I64);
     p->u = tn_add(p->ctx, p->u, tn_int(p->ctx, UOP_I64, 1));
     p->u = tn_reshape(p->ctx, p->u, tensor_at(x)->shape->d,
                       tensor_at(x)->shape->n);
@@ -680,15 +739,15 @@ put_places(struct bell_context *ctx, const struct uop *u, const struct uop *v,
            const struct uop *places, bool add)
 {
     const struct uop_dims *shape = tn_shape(ctx, places);
-    int64_t size = tn_numel(ctx, u), n = tn_numel(ctx, places);
-    const struct uop *x = tn_reshape(ctx, u, &size, 1), *count, *none;
+    int64_t size = tn_elems(ctx, u), n = tn_elems(ctx, places);
+    const struct uop *x = tn_flat(ctx, u), *count, *none;
 
     if (tn_bad(places) || n == 0)
         return tn_bad(places) ? places : u;
     v = tn_reshape(ctx, tn_broadcast(ctx, v, shape->d, shape->n), &n, 1);
     places = tn_reshape(ctx, places, &n, 1);
     none = tn_eq(ctx, places, tn_int(ctx, UOP_I64, 0));
-    places = tn_where(ctx, none, tn_int(ctx, UOP_I64, size),
+    places = tn_where(ctx, none, tn_count(ctx, size),
                       tn_add(ctx, places, tn_int(ctx, UOP_I64, -1)));
     if (add) {
         x = tn_add(ctx, x, tn_scatter(ctx, TN_COMBINE_SUM, v, 0, places, size));
@@ -716,7 +775,8 @@ check_value(const char *call, struct bell_tensor *value, const int64_t *d,
     if (bad)
         tensor_fail(tensor_at(value)->ctx, call, BELL_BAD_SHAPE,
                     "a value of shape %s into %s", SHAPE_OF(value),
-                    tensor_shape_str(d, n, text, sizeof(text)));
+                    tensor_sizes_str(tensor_at(value)->ctx->dims, d, n, text,
+                                     sizeof(text)));
     return !bad;
 }
 
@@ -750,13 +810,13 @@ put_call(const char *call, struct bell_tensor *x,
     int64_t d[2 * BELL_MAX_RANK];
     uint32_t i;
 
-    if (!tensor_check2(call, x, value, &out))
+    if (!tensor_takes2(call, x, value, &out))
         return out;
     ctx = tensor_at(x)->ctx;
-    if (!check_items(call, x, items, n) ||
-        !tensor_fits_number(call, value, tensor_at(x)->dtype))
+    if (!tensor_fits_number(call, value, tensor_at(x)->dtype))
         return ctx->error_tensor;
     if (n == 1 && items && is_mask(items) && tensor_numel(value) == 1 &&
+        !(tensor_at(value)->flags & TENSOR_VARIES) &&
         tensor_at(value)->shape->n <= 1) {
         if (!mask_fits(call, x, items, n, 0, &i))
             return ctx->error_tensor;
@@ -785,7 +845,7 @@ put_call(const char *call, struct bell_tensor *x,
             if (tn_bad(places) || check_value(call, value, shape->d, shape->n))
                 u = put_places(ctx, tensor_node(x), v, places, add);
         } else if (check_value(call, value, d, plan.n_axes)) {
-            u = tn_product(d, plan.n_axes) == 0
+            u = dims_most(ctx->dims, d, plan.n_axes) == 0
                     ? plan.u
                     : put_slices(&plan, x, v, d, add);
         }
@@ -876,7 +936,7 @@ static bool
 check_index_node(const char *call, struct bell_tensor *x,
                  struct bell_tensor *index, struct bell_tensor **out)
 {
-    if (!tensor_check2(call, x, index, out))
+    if (!tensor_takes2(call, x, index, out))
         return false;
     if (uop_dtype_infos[tensor_at(index)->dtype].is_int)
         return true;
@@ -915,8 +975,10 @@ gather_axis_arg(const char *call, struct bell_tensor *x,
     if (at < 0)
         return -1;
     for (i = 0; !bad && rank_of(x) > 1 && i < tensor_at(x)->shape->n; i++)
-        bad = (int)i != at &&
-              tensor_at(index)->shape->d[i] > tensor_at(x)->shape->d[i];
+        bad =
+            (int)i != at &&
+            dim_at_most(tensor_at(x)->ctx->dims, tensor_at(index)->shape->d[i],
+                        tensor_at(x)->shape->d[i]) != DIM_ALWAYS;
     if (bad) {
         tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
                     "an index of shape %s into %s along axis %d",
@@ -924,16 +986,6 @@ gather_axis_arg(const char *call, struct bell_tensor *x,
         return -1;
     }
     return at;
-}
-
-/* Whether the elements of `index`, as far as they are known, name places of an
- * axis of this size. A safe point. */
-static bool
-index_in_range(const char *call, struct bell_tensor *index, int axis,
-               int64_t size)
-{
-    return tensor_check_range(call, index, "index", axis, -size, size,
-                              TENSOR_IGNORE_NONE);
 }
 
 struct bell_tensor *
@@ -949,9 +1001,9 @@ bell_gather(struct bell_tensor *x, int axis, struct bell_tensor *index)
     if (!check_index_node(__func__, x, index, &out))
         return out;
     at = gather_axis_arg(__func__, x, index, axis);
-    if (at < 0 ||
-        !index_in_range(__func__, index, at,
-                        tensor_at(x)->shape->n ? bell_size(x, at) : 1))
+    if (at < 0 || !index_in_range(
+                      __func__, index, at,
+                      tensor_at(x)->shape->n ? tensor_at(x)->shape->d[at] : 1))
         return tensor_at(x)->ctx->error_tensor;
     ctx = tensor_at(x)->ctx;
     u = tensor_node(x);
@@ -988,12 +1040,13 @@ bell_index_select(struct bell_tensor *x, int axis, struct bell_tensor *index)
         return tensor_at(x)->ctx->error_tensor;
     ctx = tensor_at(x)->ctx;
     is_scalar = tensor_at(x)->shape->n == 0;
-    n = (int64_t)tensor_numel(index);
+    n = tensor_at(index)->shape->n ? tensor_at(index)->shape->d[0] : 1;
     if (tensor_at(index)->shape->n > 1 || (is_scalar && n != 1))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "an index of shape %s into %s", SHAPE_OF(index),
                            SHAPE_OF(x));
-    if (!index_in_range(__func__, index, at, is_scalar ? 1 : bell_size(x, at)))
+    if (!index_in_range(__func__, index, at,
+                        is_scalar ? 1 : tensor_at(x)->shape->d[at]))
         return ctx->error_tensor;
     u = tn_cast(ctx, tn_reshape(ctx, tensor_node(index), &n, 1), UOP_I64);
     u = tn_gather_axis(ctx, as_vector(ctx, tensor_node(x)), (uint32_t)at, u);
@@ -1007,16 +1060,14 @@ bell_take(struct bell_tensor *x, struct bell_tensor *index)
     struct bell_context *ctx;
     struct bell_tensor *out;
     const struct uop *u;
-    int64_t n;
 
     if (!check_index_node(__func__, x, index, &out))
         return out;
     ctx = tensor_at(x)->ctx;
-    n = (int64_t)tensor_numel(x);
-    if (!index_in_range(__func__, index, 0, n))
-        return ctx->error_tensor;
     u = tensor_node(x);
-    u = tn_gather_axis(ctx, tn_reshape(ctx, u, &n, 1), 0,
+    if (!index_in_range(__func__, index, 0, tn_elems(ctx, u)))
+        return ctx->error_tensor;
+    u = tn_gather_axis(ctx, tn_flat(ctx, u), 0,
                        tn_cast(ctx, tensor_node(index), UOP_I64));
     return tensor_new(ctx, __func__, u);
 }
@@ -1033,7 +1084,7 @@ bell_embedding(struct bell_tensor *x, struct bell_tensor *weight)
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
                            "indices of shape %s into a weight of shape %s",
                            SHAPE_OF(x), SHAPE_OF(weight));
-    if (!index_in_range(__func__, x, 0, bell_size(weight, 0)))
+    if (!index_in_range(__func__, x, 0, tensor_at(weight)->shape->d[0]))
         return tensor_at(x)->ctx->error_tensor;
     return tensor_new(
         tensor_at(x)->ctx, __func__,
@@ -1053,7 +1104,9 @@ pad_index_to(struct bell_context *ctx, const struct uop *u,
     assert(tn_bad(u) || tn_rank(ctx, u) == shape->n);
     for (i = 0; i < shape->n && !tn_bad(u); i++) {
         if (i != axis)
-            u = tn_pad_axis(ctx, u, i, 0, shape->d[i] - tn_size(ctx, u, i));
+            u = tn_pad_axis(
+                ctx, u, i, 0,
+                dim_sub(ctx->dims, shape->d[i], tn_size(ctx, u, i)));
     }
     return u;
 }
@@ -1066,10 +1119,12 @@ covers(const struct bell_tensor *src, const struct bell_tensor *index)
 
     if (rank_of(src) != rank_of(index))
         return false;
-    if (rank_of(src) == 1)
-        return tensor_numel(src) >= tensor_numel(index);
-    for (i = 0; i < tensor_at(index)->shape->n; i++) {
-        if (tensor_at(src)->shape->d[i] < tensor_at(index)->shape->d[i])
+    for (i = 0; i < rank_of(src); i++) {
+        int64_t n =
+            tensor_at(index)->shape->n ? tensor_at(index)->shape->d[i] : 1;
+        int64_t have =
+            tensor_at(src)->shape->n ? tensor_at(src)->shape->d[i] : 1;
+        if (dim_at_most(tensor_at(src)->ctx->dims, n, have) != DIM_ALWAYS)
             return false;
     }
     return true;
@@ -1091,7 +1146,8 @@ begin_scatter(const char *call, struct bell_tensor *x, int axis,
     uint32_t rank, i;
     int at;
 
-    if (!tensor_check3(call, x, index, src, out) ||
+    if (!tensor_takes_n(call, (struct bell_tensor *[]){x, index, src}, 3,
+                        out) ||
         !check_index_node(call, x, index, out))
         return false;
     *out = tensor_at(x)->ctx->error_tensor;
@@ -1136,24 +1192,22 @@ static void
 scatter_self(struct scatter *s)
 {
     struct bell_context *ctx = s->ctx;
-    int64_t size = s->shape->d[s->axis], n = tn_size(ctx, s->v, s->axis), d[2];
-    const struct uop *self, *own = s->u;
+    int64_t size = s->shape->d[s->axis], n = tn_size(ctx, s->v, s->axis);
+    const struct uop *self, *own = s->u, *is_own;
     uint32_t i;
 
     for (i = 0; i < s->shape->n; i++) {
         if (i != s->axis)
             own = tn_shrink_axis(ctx, own, i, 0, tn_size(ctx, s->v, i));
     }
-    d[0] = size + n;
-    self = tn_iota(ctx, s->shape->n, s->axis, d[0], UOP_I64);
+    self = tn_iota(ctx, s->shape->n, s->axis, dim_add(ctx->dims, size, n),
+                   UOP_I64);
+    is_own = tn_lt(ctx, self, tn_count(ctx, size));
     s->index = tn_pad_axis(ctx, s->index, s->axis, size, 0);
     s->v = tn_pad_axis(ctx, s->v, s->axis, size, 0);
     own = tn_pad_axis(ctx, own, s->axis, 0, n);
-    d[1] = size;
-    s->index = tn_where(ctx, tn_lt(ctx, self, tn_int(ctx, UOP_I64, d[1])), self,
-                        s->index);
-    s->v =
-        tn_where(ctx, tn_lt(ctx, self, tn_int(ctx, UOP_I64, d[1])), own, s->v);
+    s->index = tn_where(ctx, is_own, self, s->index);
+    s->v = tn_where(ctx, is_own, own, s->v);
 }
 
 static const struct uop *

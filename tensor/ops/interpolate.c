@@ -553,6 +553,7 @@ resize(const char *call, struct bell_tensor *x, const int64_t *sizes,
     struct bell_context *ctx = how->ctx;
     const struct uop *u, *was;
     struct resize r = *how;
+    struct bell_tensor *out;
     bool bytes;
     uint32_t k;
 
@@ -567,6 +568,9 @@ resize(const char *call, struct bell_tensor *x, const int64_t *sizes,
     if (r.alias && r.mode < BELL_RESIZE_LINEAR)
         return tensor_fail(ctx, call, BELL_BAD_VALUE,
                            "nearest elements without an antialiased form");
+    if (!tensor_plain_axes(call, x, n ? ~0u << (r.rank - n) : 0,
+                           "places in it are numbers", &out))
+        return out;
     was = u = tensor_node(x);
     if (r.mode >= BELL_RESIZE_LINEAR) {
         if (!tn_is_float(u) && u->dtype != UOP_U8)
@@ -606,7 +610,7 @@ bell_interpolate(struct bell_tensor *x, const int64_t *sizes, uint32_t n,
     struct resize how;
     uint32_t i;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     how = (struct resize){.ctx = tensor_at(x)->ctx,
                           .rank = tensor_at(x)->shape->n,
@@ -625,7 +629,7 @@ bell_resize(struct bell_tensor *x, const int64_t *sizes, uint32_t n,
     struct bell_tensor *out;
     struct resize how;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     if (!options)
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_MISSING,

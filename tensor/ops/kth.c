@@ -72,7 +72,7 @@ tn_kth_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     t = tn_size(ctx, k, axis);
     assert(n > 0 && t > 0 && tn_rank(ctx, k) == rank);
     type = n < INT32_MAX ? UOP_I32 : UOP_I64;
-    rows = tn_numel(ctx, u) / n;
+    rows = dim_divide(ctx->dims, tn_elems(ctx, u), n);
     u = tn_order_keys(ctx, tn_move_axis(ctx, u, axis, rank - 1), &n_bits);
     u = tn_reshape(ctx, u, (const int64_t[]){1, rows, n}, 3);
     u = tn_wrap(ctx, UOP_CONTIGUOUS, u);

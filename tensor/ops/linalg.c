@@ -49,7 +49,7 @@ measure_matrix(struct matrices *a)
     memcpy(a->d, tn_shape(a->ctx, a->u)->d, a->rank * sizeof(*a->d));
     a->m = a->d[a->rank - 2];
     a->n = a->d[a->rank - 1];
-    a->batch = tn_product(a->d, a->rank - 2);
+    a->batch = dim_product(a->ctx->dims, a->d, a->rank - 2);
     a->empty = a->batch == 0 || a->m == 0 || a->n == 0;
     a->u = tn_reshape(a->ctx, a->u, (const int64_t[]){a->batch, a->m, a->n}, 3);
 }
@@ -63,7 +63,7 @@ take_matrices(const char *call, struct bell_tensor *x, bool square,
     struct matrices a = {0};
     const struct uop_dims *shape;
 
-    if (!tensor_check(call, x, out))
+    if (!tensor_takes(call, x, out))
         return false;
     a.ctx = tensor_at(x)->ctx;
     *out = a.ctx->error_tensor;
@@ -75,6 +75,9 @@ take_matrices(const char *call, struct bell_tensor *x, bool square,
                                  : "the matrix is not square");
         return false;
     }
+    if (!tensor_plain_axes(call, x, 3u << (shape->n - 2),
+                           "matrices are of plain sizes", out))
+        return false;
     if (shape->d[shape->n - 1] > BELL_MAX_MATRIX ||
         shape->d[shape->n - 2] > BELL_MAX_MATRIX) {
         tensor_fail(a.ctx, call, BELL_BAD_SIZE,
@@ -494,7 +497,7 @@ take_system(const char *call, struct bell_tensor *x, struct bell_tensor *b,
     bool vector = false;
     uint32_t n;
 
-    if (!tensor_check2(call, x, b, out) ||
+    if (!tensor_takes2(call, x, b, out) ||
         !take_matrices(call, x, true, &a, out))
         return false;
     *out = a.ctx->error_tensor;
@@ -517,6 +520,10 @@ take_system(const char *call, struct bell_tensor *x, struct bell_tensor *b,
         return false;
     }
     n = tn_rank(c.ctx, c.u);
+    if (!tensor_plain_axes(call, b,
+                           bs->n && !vector ? 3u << (bs->n - 1) >> 1 : 0,
+                           "matrices are of plain sizes", out))
+        return false;
     if (n < 2 || tn_size(c.ctx, c.u, n - 2) != a.n || !join_batches(&a, &c)) {
         tensor_fail(a.ctx, call, BELL_BAD_SHAPE,
                     "%s and %s do not make systems of equations", SHAPE_OF(x),

@@ -54,7 +54,7 @@ check_norm(const char *call, struct bell_tensor *x, struct bell_tensor *weight,
         list[n++] = weight;
     if (bias)
         list[n++] = bias;
-    if (!tensor_check_n(call, list, n, out))
+    if (!tensor_takes_n(call, list, n, out))
         return false;
     for (i = 0; i < n; i++) {
         if (uop_dtype_infos[tensor_at(list[i])->dtype].is_float)
@@ -201,25 +201,31 @@ bell_group_norm(struct bell_tensor *x, int64_t n_groups,
     struct bell_context *ctx;
     struct bell_tensor *out;
     const struct uop *u;
+    char text[64];
+    struct dim_table *dims;
     uint32_t rank;
-    int64_t d[3];
+    int64_t d[3], size;
 
     if (!check_norm(__func__, x, weight, bias, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     rank = tensor_at(x)->shape->n;
-    if (rank < 2 || n_groups < 1 || tensor_at(x)->shape->d[1] % n_groups != 0 ||
+    dims = ctx->dims;
+    size = rank < 2 || n_groups < 1 || !dims_known(dims, n_groups)
+               ? DIM_BAD
+               : dim_divide(dims, tensor_at(x)->shape->d[1], n_groups);
+    if (size == DIM_BAD ||
         !loss_has_shape(weight, tensor_at(x)->shape->d + 1, 1) ||
         !loss_has_shape(bias, tensor_at(x)->shape->d + 1, 1))
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "x of shape %s in %lld groups, weight %s, bias %s",
-                           SHAPE_OF(x), (long long)n_groups,
-                           weight ? SHAPE_OF(weight) : "NULL",
-                           bias ? SHAPE_OF(bias) : "NULL");
+        return tensor_fail(
+            ctx, __func__, BELL_BAD_SHAPE,
+            "x of shape %s in %s groups, weight %s, bias %s", SHAPE_OF(x),
+            (dim_print(dims, n_groups, text, sizeof(text)), text),
+            weight ? SHAPE_OF(weight) : "NULL", bias ? SHAPE_OF(bias) : "NULL");
     d[0] = tensor_at(x)->shape->d[0];
     d[1] = n_groups;
-    d[2] = tensor_at(x)->shape->d[1] / n_groups *
-           tn_product(tensor_at(x)->shape->d + 2, rank - 2);
+    d[2] = dim_product(dims, tensor_at(x)->shape->d + 2, rank - 2);
+    d[2] = dim_mul(dims, size, d[2]);
     u = tn_widen(ctx, tensor_node(x));
     u = normalise(ctx, tn_reshape(ctx, u, d, 3), 1u << 2, eps);
     u = tn_reshape(ctx, u, tensor_at(x)->shape->d, rank);
@@ -279,7 +285,7 @@ take_pair(const char *call, struct bell_tensor *x, struct bell_tensor *y,
 {
     struct bell_tensor *both[2] = {x, y};
 
-    if (!tensor_check2(call, x, y, out))
+    if (!tensor_takes2(call, x, y, out))
         return false;
     if (tensor_at(x)->shape != tensor_at(y)->shape) {
         *out = tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
@@ -389,13 +395,13 @@ finish_divergence(const char *call, const struct tensor_operands *ops,
 {
     struct bell_context *ctx = ops->ctx;
     uint32_t mask = all_axes(ctx, u);
-    int64_t n;
+    const struct uop *n;
 
     if (reduction != BELL_BATCH_MEAN || tn_bad(u))
         return finish_loss(call, ctx, u, NULL, reduction, ops->dtype);
-    n = tn_rank(ctx, u) ? tn_size(ctx, u, 0) : 1;
+    n = tn_count_axes(ctx, u, 1, u->dtype);
     u = tn_squeeze(ctx, tn_sum(ctx, u, mask), mask);
-    u = tn_fdiv(ctx, u, tn_num(ctx, u, (double)n));
+    u = tn_fdiv(ctx, u, n);
     return tensor_new(ctx, call, tn_cast(ctx, u, ops->dtype));
 }
 
@@ -483,13 +489,13 @@ bell_binary_cross_entropy_with_logits(struct bell_tensor *x,
     ctx = ops.ctx;
     rest = tn_logsigmoid(ctx, ops.u[0]);
     if (pos_weight) {
-        if (!tensor_check2(__func__, x, pos_weight, &out))
+        if (!tensor_takes2(__func__, x, pos_weight, &out))
             return out;
         shapes[0] = tensor_at(x)->shape;
         shapes[1] = tensor_at(pos_weight)->shape;
         if (!tn_broadcast_shape(shapes, 2, d, &rank) ||
             rank != tensor_at(x)->shape->n ||
-            tn_product(d, rank) != tn_product(tensor_at(x)->shape->d, rank))
+            uop_dims(&ctx->graph, d, rank) != shapes[0])
             return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                                "pos_weight of shape %s for %s",
                                SHAPE_OF(pos_weight), SHAPE_OF(x));
@@ -580,8 +586,18 @@ class_loss(struct bell_context *ctx, const struct uop *x, uint32_t axis,
                             smoothing));
     valid =
         tn_and(ctx, tn_not(ctx, tn_lt(ctx, target, tn_int(ctx, UOP_I64, 0))),
-               tn_lt(ctx, target, tn_int(ctx, UOP_I64, n)));
+               tn_lt(ctx, target, tn_count(ctx, n)));
     return tn_where(ctx, valid, u, tn_num(ctx, u, 0));
+}
+
+/* x / n. */
+static const struct uop *
+part_of(struct bell_context *ctx, double x, const struct uop *n)
+{
+    if (tn_bad(n))
+        return n;
+    return n->op == UOP_CONST ? tn_num(ctx, n, x / n->arg.f)
+                              : tn_fdiv(ctx, tn_num(ctx, n, x), n);
 }
 
 /* Against probabilities t: -sum of ((1 - e) t + e / n) log p. */
@@ -589,14 +605,16 @@ static const struct uop *
 soft_loss(struct bell_context *ctx, const struct uop *log_p, uint32_t axis,
           const struct uop *t, double smoothing)
 {
-    double n = (double)tn_size(ctx, log_p, axis);
+    const struct uop *n;
 
     assert(tn_bad(log_p) || axis < tn_rank(ctx, log_p));
     if (tn_bad(log_p))
         return log_p;
     t = tn_cast(ctx, t, log_p->dtype);
+    n = tn_count_axes(ctx, log_p, 1u << axis, t->dtype);
     if (smoothing != 0)
-        t = tn_add_c(ctx, tn_mul_c(ctx, t, 1 - smoothing), smoothing / n);
+        t = tn_add(ctx, tn_mul_c(ctx, t, 1 - smoothing),
+                   part_of(ctx, smoothing, n));
     t = tn_sum(ctx, tn_mul(ctx, t, log_p), 1u << axis);
     return tn_neg(ctx, tn_squeeze(ctx, t, 1u << axis));
 }
@@ -611,7 +629,7 @@ class_axis(const char *call, struct bell_tensor *x, struct bell_tensor *target,
     uint32_t axis;
     bool soft;
 
-    if (!tensor_check2(call, x, target, out))
+    if (!tensor_takes2(call, x, target, out))
         return -1;
     *out = tensor_at(x)->ctx->error_tensor;
     if (!check_reduction(call, tensor_at(x)->ctx, reduction))
@@ -642,9 +660,12 @@ static bool
 class_in_range(const char *call, struct bell_tensor *x,
                struct bell_tensor *target, int axis, int64_t ignore_index)
 {
+    int64_t n = tensor_at(x)->shape->d[axis], least;
+
+    if (dim_is_expr(n)) /* out of range for all values */
+        dim_bounds(tensor_at(x)->ctx->dims, n, &least, &n);
     return uop_dtype_infos[tensor_at(target)->dtype].is_float ||
-           tensor_check_range(call, target, "class", axis, 0,
-                              bell_size(x, axis), ignore_index);
+           tensor_check_range(call, target, "class", axis, 0, n, ignore_index);
 }
 
 /* Whether weight, if any, has a factor for each class of x. */
@@ -698,11 +719,15 @@ weighted_class_loss(struct bell_context *ctx, const struct uop *x,
     if (smoothing != 0) {
         n = tn_size(ctx, x, axis);
         all = tn_squeeze(ctx, tn_sum(ctx, log_p, 1u << axis), 1u << axis);
-        u = tn_add(ctx, u, tn_mul_c(ctx, all, smoothing / (double)n));
+        u = tn_add(
+            ctx, u,
+            tn_mul(ctx, all,
+                   part_of(ctx, smoothing,
+                           tn_count_axes(ctx, x, 1u << axis, all->dtype))));
         zero = tn_int(ctx, UOP_I64, 0);
         u = tn_where(ctx,
                      tn_and(ctx, tn_not(ctx, tn_lt(ctx, target, zero)),
-                            tn_lt(ctx, target, tn_int(ctx, UOP_I64, n))),
+                            tn_lt(ctx, target, tn_count(ctx, n))),
                      u, tn_num(ctx, u, 0));
     }
     return tn_neg(ctx, u);
@@ -719,7 +744,9 @@ cross_entropy(const char *call, struct bell_tensor *logits,
     struct bell_tensor *out;
     int axis;
 
-    if (weight && !tensor_check3(call, logits, target, weight, &out))
+    if (weight &&
+        !tensor_takes_n(call, (struct bell_tensor *[]){logits, target, weight},
+                        3, &out))
         return out;
     axis = class_axis(call, logits, target, true, reduction, &out);
     if (axis < 0)
@@ -780,7 +807,10 @@ bell_nll_loss(struct bell_tensor *log_probs, struct bell_tensor *target,
     struct bell_tensor *out;
     int axis;
 
-    if (weight && !tensor_check3(__func__, log_probs, target, weight, &out))
+    if (weight &&
+        !tensor_takes_n(__func__,
+                        (struct bell_tensor *[]){log_probs, target, weight}, 3,
+                        &out))
         return out;
     axis = class_axis(__func__, log_probs, target, false, reduction, &out);
     if (axis < 0)

@@ -30,7 +30,7 @@ end_choice(struct choice *c)
 static const struct uop *
 running_count(struct bell_context *ctx, const struct uop *chosen)
 {
-    int64_t n = tn_bad(chosen) ? 1 : tn_numel(ctx, chosen);
+    int64_t n = tn_bad(chosen) ? 1 : tn_numel(ctx, chosen); /* at most */
 
     chosen = tn_cast(ctx, chosen, n < INT32_MAX ? UOP_I32 : UOP_I64);
     return tn_wrap(ctx, UOP_CONTIGUOUS, tn_scan(ctx, UOP_ADD, chosen, 0));
@@ -93,14 +93,6 @@ chosen_places(const struct choice *c)
     return places_where_it_grows(c->ctx, tensor_at(c->running)->uop, c->n);
 }
 
-static const struct uop *
-flat_node(struct bell_context *ctx, const struct uop *u)
-{
-    int64_t n = tn_numel(ctx, u);
-
-    return tn_reshape(ctx, u, &n, 1);
-}
-
 /* ---- masks ---- */
 
 struct bell_tensor *
@@ -110,8 +102,8 @@ tensor_find_true(const char *call, struct bell_tensor *mask)
     struct bell_tensor *places;
     struct choice c;
 
-    if (!choose(call, ctx, flat_node(ctx, tn_bool(ctx, tensor_node(mask))),
-                NULL, 0, &c))
+    if (!choose(call, ctx, tn_flat(ctx, tn_bool(ctx, tensor_node(mask))), NULL,
+                0, &c))
         return NULL;
     places = tensor_new(ctx, call, chosen_places(&c));
     end_choice(&c);
@@ -125,18 +117,21 @@ rows_of_places(struct bell_context *ctx, const struct uop *places,
                const struct uop_dims *shape, const struct uop *valid,
                const struct uop *fill)
 {
-    int64_t inner = (int64_t)tn_product(shape->d, shape->n), d[2];
+    struct dim_table *t = ctx->dims;
+    int64_t inner, d[2];
     const struct uop *rows, *column;
+    bool empty = false;
     uint32_t k;
 
+    for (k = 0; k < shape->n; k++)
+        empty = empty || shape->d[k] == 0;
     d[0] = tn_bad(places) ? 0 : tn_numel(ctx, places);
     d[1] = shape->n;
     rows = tn_full(ctx, fill, d, 2);
-    for (k = 0; k < shape->n && d[0] > 0 && inner > 0; k++) {
-        inner /= shape->d[k];
-        column = tn_alu2(ctx, UOP_IDIV, places, tn_int(ctx, UOP_I64, inner));
-        column =
-            tn_alu2(ctx, UOP_IMOD, column, tn_int(ctx, UOP_I64, shape->d[k]));
+    for (k = 0; k < shape->n && d[0] > 0 && !empty; k++) {
+        inner = dim_product(t, shape->d + k + 1, shape->n - k - 1);
+        column = tn_alu2(ctx, UOP_IDIV, places, tn_count(ctx, inner));
+        column = tn_alu2(ctx, UOP_IMOD, column, tn_count(ctx, shape->d[k]));
         if (valid)
             column = tn_where(ctx, valid, column, fill);
         column = tn_unsqueeze(ctx, column, 1);
@@ -179,14 +174,15 @@ find_sized(struct bell_context *ctx, const struct uop *u, int64_t size)
 {
     const struct uop *running, *count;
     struct sized s = {NULL, NULL};
-    int64_t n = tn_bad(u) ? 0 : tn_numel(ctx, u);
+    int64_t n = tn_bad(u) ? 0 : tn_elems(ctx, u);
 
     if (n == 0)
         return s;
-    running = running_count(ctx, flat_node(ctx, tn_bool(ctx, u)));
+    running = running_count(ctx, tn_flat(ctx, tn_bool(ctx, u)));
     if (tn_bad(running))
         return s;
-    count = tn_cast(ctx, tn_shrink_axis(ctx, running, 0, n - 1, n), UOP_I64);
+    count = tn_shrink_axis(ctx, running, 0, dim_sub(ctx->dims, n, 1), n);
+    count = tn_cast(ctx, count, UOP_I64);
     s.places = places_where_it_grows(ctx, running, size);
     s.valid = tn_lt(ctx, tn_iota(ctx, 1, 0, size, UOP_I64), count);
     return s;
@@ -200,7 +196,7 @@ bell_nonzero_sized(struct bell_tensor *x, int64_t size, int64_t fill)
     struct sized s;
     int64_t d[2] = {size, 0};
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     if (size < 0)
@@ -273,7 +269,7 @@ bell_masked_select(struct bell_tensor *x, struct bell_tensor *mask)
     bell_tensor_release(wide);
     if (!places)
         return ctx->error_tensor;
-    u = tn_gather(ctx, flat_node(ctx, u), 0, tensor_at(places)->uop);
+    u = tn_gather(ctx, tn_flat(ctx, u), 0, tensor_at(places)->uop);
     out = tensor_new(ctx, __func__, u);
     bell_tensor_release(places);
     return out;
@@ -288,11 +284,12 @@ bell_masked_select_sized(struct bell_tensor *x, struct bell_tensor *mask,
     struct bell_context *ctx;
     struct sized s;
 
-    if (!tensor_check_n(__func__, all, fill ? 3 : 2, &out) ||
+    if (!tensor_takes_n(__func__, all, fill ? 3 : 2, &out) ||
         !broadcast_mask(__func__, x, mask, &u, &m, &out))
         return out;
     ctx = tensor_at(x)->ctx;
-    if (size < 0 || (fill && tensor_numel(fill) != 1))
+    if (size < 0 || (fill && (tensor_numel(fill) != 1 ||
+                              tensor_at(fill)->flags & TENSOR_VARIES)))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "size %lld, a fill value of shape %s",
                            (long long)size, fill ? SHAPE_OF(fill) : "()");
@@ -302,7 +299,7 @@ bell_masked_select_sized(struct bell_tensor *x, struct bell_tensor *mask,
     s = find_sized(ctx, m, size);
     if (!s.places)
         return tensor_new(ctx, __func__, tn_bad(u) || tn_bad(m) ? u : rest);
-    u = tn_gather(ctx, flat_node(ctx, u), 0, s.places);
+    u = tn_gather(ctx, tn_flat(ctx, u), 0, s.places);
     return tensor_new(ctx, __func__, tn_where(ctx, s.valid, u, rest));
 }
 
@@ -338,7 +335,7 @@ bell_masked_fill_by(struct bell_tensor *x, struct bell_tensor *mask,
         !mask_shape(__func__, x, mask, true, d, &rank, &out))
         return out;
     ctx = tensor_at(x)->ctx;
-    if (tensor_numel(value) != 1)
+    if (tensor_numel(value) != 1 || tensor_at(value)->flags & TENSOR_VARIES)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "a value of shape %s",
                            SHAPE_OF(value));
     u = tensor_node(x);
@@ -414,7 +411,7 @@ unique_call(const char *call, struct bell_tensor *x, bool in_order,
     if (!x)
         return;
     ctx = tensor_at(x)->ctx;
-    u = flat_node(ctx, tensor_node(x));
+    u = tn_flat(ctx, tensor_node(x));
     n = (int64_t)tensor_numel(x);
     if (in_order && n > TN_MAX_ORDERED) {
         tensor_fail(ctx, call, BELL_BAD_SHAPE, "%s has more than 2^32 elements",
@@ -539,7 +536,7 @@ bell_repeat_interleave_by(struct bell_tensor *x, struct bell_tensor *counts,
     ctx = tensor_at(x)->ctx;
     u = tensor_node(x);
     if (axis == BELL_FLAT)
-        u = flat_node(ctx, u);
+        u = tn_flat(ctx, u);
     else
         at = tensor_axis(ctx, __func__, axis, tensor_at(x)->shape->n);
     if (at < 0 || tn_bad(u))
@@ -555,7 +552,7 @@ bell_repeat_interleave_by(struct bell_tensor *x, struct bell_tensor *counts,
                            "counts of shape %s for axis %d of %s",
                            SHAPE_OF(counts), at, SHAPE_OF(x));
     memcpy(d, tn_shape(ctx, u)->d, tn_rank(ctx, u) * sizeof(*d));
-    c = tn_cast(ctx, flat_node(ctx, tensor_node(counts)), UOP_I64);
+    c = tn_cast(ctx, tn_flat(ctx, tensor_node(counts)), UOP_I64);
     c = tn_broadcast(ctx, c, &d[at], 1);
     if (d[at] > 0)
         return repeat_places(__func__, ctx, u, (uint32_t)at, c, size);

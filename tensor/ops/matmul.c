@@ -101,6 +101,16 @@ batches_agree(const struct uop_dims *a, const struct uop_dims *b)
     return true;
 }
 
+#define SIZE_TEXT 64
+
+/* A size in a message. */
+static const char *
+size_text(const struct bell_context *ctx, int64_t size, char text[SIZE_TEXT])
+{
+    dim_print(ctx->dims, size, text, SIZE_TEXT);
+    return text;
+}
+
 /* A vector is a row on the left and a column on the right, and its axis goes
  * again afterwards, as NumPy's @ has it. */
 static struct bell_tensor *
@@ -111,6 +121,7 @@ matmul_call(const char *call, struct bell_tensor *x, struct bell_tensor *y)
     struct bell_context *ctx;
     enum uop_dtype dtype;
     int64_t inner_x, inner_y;
+    char text[2][SIZE_TEXT];
     uint32_t rank;
 
     if (!tensor_takes2(call, x, y, &out))
@@ -127,9 +138,9 @@ matmul_call(const char *call, struct bell_tensor *x, struct bell_tensor *y)
             ->d[tensor_at(y)->shape->n > 1 ? tensor_at(y)->shape->n - 2 : 0];
     if (inner_x != inner_y)
         return tensor_fail(ctx, call, BELL_BAD_SHAPE,
-                           "%s @ %s: inner sizes %lld and %lld differ",
-                           SHAPE_OF(x), SHAPE_OF(y), (long long)inner_x,
-                           (long long)inner_y);
+                           "%s @ %s: inner sizes %s and %s differ", SHAPE_OF(x),
+                           SHAPE_OF(y), size_text(ctx, inner_x, text[0]),
+                           size_text(ctx, inner_y, text[1]));
     if (!batches_agree(tensor_at(x)->shape, tensor_at(y)->shape))
         return tensor_fail(ctx, call, BELL_BAD_SHAPE,
                            "%s @ %s: batch sizes do not broadcast", SHAPE_OF(x),
@@ -161,7 +172,7 @@ bell_dot(struct bell_tensor *x, struct bell_tensor *y)
 {
     struct bell_tensor *out;
 
-    if (!tensor_check2(__func__, x, y, &out))
+    if (!tensor_takes2(__func__, x, y, &out))
         return out;
     if (tensor_at(x)->shape->n != 1 || tensor_at(y)->shape->n != 1)
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
@@ -175,7 +186,7 @@ bell_bmm(struct bell_tensor *x, struct bell_tensor *y)
 {
     struct bell_tensor *out;
 
-    if (!tensor_check2(__func__, x, y, &out))
+    if (!tensor_takes2(__func__, x, y, &out))
         return out;
     if (tensor_at(x)->shape->n != 3 || tensor_at(y)->shape->n != 3 ||
         tensor_at(x)->shape->d[0] != tensor_at(y)->shape->d[0])
@@ -194,7 +205,7 @@ bell_outer(struct bell_tensor *x, struct bell_tensor *y)
     const struct uop *a, *b;
     enum uop_dtype dtype;
 
-    if (!tensor_check2(__func__, x, y, &out))
+    if (!tensor_takes2(__func__, x, y, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     if (tensor_at(x)->shape->n != 1 || tensor_at(y)->shape->n != 1)
@@ -268,6 +279,7 @@ bell_addmm(struct bell_tensor *x, struct bell_tensor *a, struct bell_tensor *b,
     struct bell_context *ctx;
     enum uop_dtype dtype;
     const struct uop *u, *v;
+    char text[2][SIZE_TEXT];
 
     if (!tensor_takes_n(__func__, all, 3, &out))
         return out;
@@ -286,8 +298,9 @@ bell_addmm(struct bell_tensor *x, struct bell_tensor *a, struct bell_tensor *b,
                            beta, alpha);
     if (!expands_to(tensor_at(x)->shape, left->d[0], right->d[1]))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "%s is not broadcast to (%lld, %lld)", SHAPE_OF(x),
-                           (long long)left->d[0], (long long)right->d[1]);
+                           "%s is not broadcast to (%s, %s)", SHAPE_OF(x),
+                           size_text(ctx, left->d[0], text[0]),
+                           size_text(ctx, right->d[1], text[1]));
     u = multiply(ctx, tn_cast(ctx, tensor_node(a), dtype),
                  tn_cast(ctx, tensor_node(b), dtype), true);
     if (alpha != 1)
@@ -556,7 +569,7 @@ bell_einsum(const char *formula, struct bell_tensor *const *tensors, uint32_t n)
                         formula ? "operands" : "formula");
         return NULL;
     }
-    if (!tensor_check_n(__func__, tensors, n, &out))
+    if (!tensor_takes_n(__func__, tensors, n, &out))
         return out;
     e.ctx = tensor_at(tensors[0])->ctx;
     if (n > 8)
@@ -696,7 +709,10 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
     enum uop_dtype dtype;
     uint32_t rank;
 
-    if (!tensor_check_n(__func__, all, mask ? 4 : 3, &out))
+    if (!tensor_takes_n(__func__, all, mask ? 4 : 3, &out) ||
+        (scale == 0 && tensor_at(q)->shape->n &&
+         !tensor_plain_axes(__func__, q, 1u << (tensor_at(q)->shape->n - 1),
+                            "give a scale, which is of its root", &out)))
         return out;
     ctx = tensor_at(q)->ctx;
     dtype = tensor_wide_dtype(tensor_result_dtype(all, 3, NULL));

@@ -2,13 +2,13 @@
 #include "tensor/ops/elementwise.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
 
-/* The context and node of x for a movement that takes sizes of symbols; false
- * with *out set. */
+/* The context and node of x; false with *out set. */
 static bool
 take_any(const char *call, struct bell_tensor *x, struct bell_context **ctx,
          const struct uop **u, struct bell_tensor **out)
@@ -24,15 +24,7 @@ take_any(const char *call, struct bell_tensor *x, struct bell_context **ctx,
     return true;
 }
 
-/* The same for one that does not. */
-static bool
-take_tensor(const char *call, struct bell_tensor *x, struct bell_context **ctx,
-            const struct uop **u, struct bell_tensor **out)
-{
-    return tensor_check(call, x, out) && take_any(call, x, ctx, u, out);
-}
-
-/* A movement by a list of n numbers that takes them. */
+/* The same for a movement by a list of n numbers. */
 static bool
 take_any_by(const char *call, struct bell_tensor *x, const int64_t *list,
             uint32_t n, struct bell_context **ctx, const struct uop **u,
@@ -45,15 +37,6 @@ take_any_by(const char *call, struct bell_tensor *x, const int64_t *list,
     *out = tensor_fail(*ctx, call, BELL_BAD_MISSING,
                        "the list of %u numbers is NULL", n);
     return false;
-}
-
-static bool
-take_tensor_by(const char *call, struct bell_tensor *x, const int64_t *list,
-               uint32_t n, struct bell_context **ctx, const struct uop **u,
-               struct bell_tensor **out)
-{
-    return tensor_check(call, x, out) &&
-           take_any_by(call, x, list, n, ctx, u, out);
 }
 
 /* ---- reshape and its relatives ---- */
@@ -436,10 +419,10 @@ bell_pad_by(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
     const struct uop *u, *c;
 
     if (!take_any_by(__func__, x, pads, n_pads, &ctx, &u, &out) ||
-        !tensor_check2(__func__, x, value, &out) ||
+        !tensor_takes2(__func__, x, value, &out) ||
         !take_pads(__func__, x, pads, n_pads, all, &out))
         return out;
-    if (tensor_numel(value) != 1)
+    if (tensor_numel(value) != 1 || tensor_at(value)->flags & TENSOR_VARIES)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "a value of shape %s",
                            SHAPE_OF(value));
     c = tn_reshape(ctx, tensor_at(value)->uop, NULL, 0);
@@ -485,25 +468,26 @@ bell_repeat(struct bell_tensor *x, const int64_t *counts, uint32_t n_counts)
     uint32_t i, skip;
     bool bad;
 
-    if (!take_tensor_by(__func__, x, counts, n_counts, &ctx, &u, &out))
+    if (!take_any_by(__func__, x, counts, n_counts, &ctx, &u, &out))
         return out;
     bad = n_counts > BELL_MAX_RANK || n_counts < tensor_at(x)->shape->n;
     skip = n_counts - tensor_at(x)->shape->n;
     for (i = 0; !bad && i < n_counts; i++) {
         int64_t have = i < skip ? 1 : tensor_at(x)->shape->d[i - skip];
-        bad = counts[i] < 0 || (have && counts[i] > TN_MAX_NUMEL / have);
+        bad = counts[i] < 0 || !dims_known(ctx->dims, counts[i]) ||
+              dim_mul(ctx->dims, counts[i], have) == DIM_BAD;
         split[2 * i] = 1;
         wide[2 * i] = counts[i];
         split[2 * i + 1] = wide[2 * i + 1] = have;
-        d[i] = bad ? 0 : counts[i] * have;
+        d[i] = bad ? 0 : dim_mul(ctx->dims, counts[i], have);
     }
     if (bad) {
         char text[TENSOR_SHAPE_STR];
         return tensor_fail(
             ctx, __func__, BELL_BAD_VALUE, "%s times %s", SHAPE_OF(x),
-            tensor_shape_str(counts, n_counts, text, sizeof(text)));
+            tensor_sizes_str(ctx->dims, counts, n_counts, text, sizeof(text)));
     }
-    if (!tensor_shape_arg(ctx, __func__, d, n_counts))
+    if (!tensor_takes_shape(ctx, __func__, d, n_counts))
         return ctx->error_tensor;
     u = tn_expand(ctx, tn_reshape(ctx, u, split, 2 * n_counts), wide);
     return tensor_new(ctx, __func__, tn_reshape(ctx, u, d, n_counts));
@@ -519,7 +503,7 @@ bell_repeat_interleave(struct bell_tensor *x, int64_t count, int axis)
     uint32_t rank;
     int at;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_any(__func__, x, &ctx, &u, &out))
         return out;
     rank = tensor_at(x)->shape->n;
     at = tensor_axis(ctx, __func__, axis, rank);
@@ -625,20 +609,20 @@ make_border(struct bell_context *ctx, const struct uop *u, uint32_t axis,
 
     switch (mode) {
     case BELL_PAD_REFLECT:
-        at = after ? size - 1 - n : 1;
-        return tn_flip(ctx, tn_shrink_axis(ctx, u, axis, at, at + n),
-                       1u << axis);
+        at = after ? dim_sub(ctx->dims, size, n + 1) : 1;
+        u = tn_shrink_axis(ctx, u, axis, at, dim_add(ctx->dims, at, n));
+        return tn_flip(ctx, u, 1u << axis);
     case BELL_PAD_REPLICATE:
-        at = after ? size - 1 : 0;
-        u = tn_shrink_axis(ctx, u, axis, at, at + 1);
+        at = after ? dim_sub(ctx->dims, size, 1) : 0;
+        u = tn_shrink_axis(ctx, u, axis, at, dim_add(ctx->dims, at, 1));
         if (tn_bad(u))
             return u;
         memcpy(d, tn_shape(ctx, u)->d, tn_rank(ctx, u) * sizeof(*d));
         d[axis] = n;
         return tn_expand(ctx, u, d);
     case BELL_PAD_CIRCULAR:
-        at = after ? 0 : size - n;
-        return tn_shrink_axis(ctx, u, axis, at, at + n);
+        at = after ? 0 : dim_sub(ctx->dims, size, n);
+        return tn_shrink_axis(ctx, u, axis, at, dim_add(ctx->dims, at, n));
     }
     return &uop_failed;
 }
@@ -685,9 +669,13 @@ bell_pad_with(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
     int64_t before, after;
     uint32_t i, side;
 
-    if (!take_tensor_by(__func__, x, pads, n_pads, &ctx, &u, &out) ||
+    if (!take_any_by(__func__, x, pads, n_pads, &ctx, &u, &out) ||
         !take_pads(__func__, x, pads, n_pads, all, &out))
         return out;
+    if (dims_in(all, ARRAY_LEN(all)))
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "a padding has the size of a symbol: what is "
+                           "mirrored or repeated is counted");
     if (mode < BELL_PAD_REFLECT || mode > BELL_PAD_CIRCULAR)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "mode %d", (int)mode);
     for (i = 0; i < tensor_at(x)->shape->n; i++) {
@@ -697,11 +685,13 @@ bell_pad_with(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
             size = tn_bad(u) ? size : tn_size(ctx, u, i);
         }
         for (side = 0; side < 2; side++) {
-            int64_t more = all[2 * i + side], most = size;
+            int64_t more = all[2 * i + side], most = size, greatest;
             if (mode != BELL_PAD_CIRCULAR)
-                most = mode == BELL_PAD_REFLECT ? size - 1
+                most = mode == BELL_PAD_REFLECT ? dim_sub(ctx->dims, size, 1)
                        : size > 0               ? TN_MAX_NUMEL
                                                 : 0;
+            if (dim_is_expr(most))
+                dim_bounds(ctx->dims, most, &most, &greatest);
             if (more > 0 && more > most)
                 return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                                    "%lld elements %s axis %u of %s; %lld are "
@@ -812,7 +802,7 @@ bell_split(struct bell_tensor *x, const int64_t *sizes, uint32_t n, int axis,
 
     if (!has_outputs(__func__, n, out))
         return;
-    if (!take_tensor_by(__func__, x, sizes, n, &ctx, &u, &error)) {
+    if (!take_any_by(__func__, x, sizes, n, &ctx, &u, &error)) {
         fill_outputs(error, n, out);
         return;
     }
@@ -820,23 +810,25 @@ bell_split(struct bell_tensor *x, const int64_t *sizes, uint32_t n, int axis,
     left =
         at < 0 || tensor_at(x)->shape->n == 0 ? -1 : tensor_at(x)->shape->d[at];
     for (i = 0; i < n && left >= 0; i++)
-        left = sizes[i] < 0 || sizes[i] > left ? -1 : left - sizes[i];
+        left = dims_is_slice(ctx->dims, 0, sizes[i], left)
+                   ? dim_sub(ctx->dims, left, sizes[i])
+                   : -1;
     if (left != 0) {
         char text[TENSOR_SHAPE_STR];
         if (at >= 0)
-            tensor_fail(
-                ctx, __func__, BELL_BAD_SHAPE,
-                "parts of %s along axis %d of %s",
-                tensor_shape_str(sizes, n < 32 ? n : 32, text, sizeof(text)),
-                at, SHAPE_OF(x));
+            tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+                        "parts of %s along axis %d of %s",
+                        tensor_sizes_str(ctx->dims, sizes, n < 32 ? n : 32,
+                                         text, sizeof(text)),
+                        at, SHAPE_OF(x));
         fill_outputs(ctx->error_tensor, n, out);
         return;
     }
     for (i = 0; i < n; i++) {
-        out[i] = tensor_new(
-            ctx, __func__,
-            tn_shrink_axis(ctx, u, (uint32_t)at, begin, begin + sizes[i]));
-        begin += sizes[i];
+        left = dim_add(ctx->dims, begin, sizes[i]);
+        out[i] = tensor_new(ctx, __func__,
+                            tn_shrink_axis(ctx, u, (uint32_t)at, begin, left));
+        begin = left;
     }
 }
 
@@ -853,11 +845,16 @@ bell_chunk(struct bell_tensor *x, uint32_t n, int axis,
 
     if (!has_outputs(__func__, n, out))
         return 0;
-    if (!take_tensor(__func__, x, &ctx, &u, &error)) {
+    if (!take_any(__func__, x, &ctx, &u, &error)) {
         fill_outputs(error, n, out);
         return 0;
     }
     at = tensor_axis(ctx, __func__, axis, tensor_at(x)->shape->n);
+    if (at >= 0 && !tensor_plain_axes(__func__, x, 1u << at,
+                                      "how many parts there are depends on "
+                                      "its value; bell_split takes sizes",
+                                      &error))
+        at = -1;
     if (at >= 0 && (n == 0 || tensor_at(x)->shape->n == 0)) {
         tensor_fail(ctx, __func__, BELL_BAD_VALUE, "%s into %u parts",
                     SHAPE_OF(x), n);
@@ -886,10 +883,10 @@ bell_roll(struct bell_tensor *x, int64_t shift, int axis)
     const struct uop *parts[2], *u;
     struct bell_context *ctx;
     struct bell_tensor *out;
-    int64_t size, cut;
+    int64_t size, cut, least, most;
     int at;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_any(__func__, x, &ctx, &u, &out))
         return out;
     at = tensor_axis(ctx, __func__, axis, tensor_at(x)->shape->n);
     if (at < 0)
@@ -897,9 +894,20 @@ bell_roll(struct bell_tensor *x, int64_t shift, int axis)
     size = tensor_at(x)->shape->n ? tensor_at(x)->shape->d[at] : 1;
     if (size <= 1)
         return tensor_new(ctx, __func__, u);
-    cut = size - floor_mod(shift, size);
-    if (cut == size)
+    dim_bounds(ctx->dims, size, &least, &most);
+    if (dim_is_expr(size) && (shift < 0 ? -least : 0) <= shift &&
+        shift <= least)
+        cut = shift > 0 ? dim_sub(ctx->dims, size, shift) : -shift;
+    else
+        cut = dim_sub(ctx->dims, size, dim_floormod(ctx->dims, shift, size));
+    if (cut == size || cut == 0)
         return tensor_new(ctx, __func__, u);
+    if (!dims_is_slice(ctx->dims, 0, cut, size) ||
+        !dims_is_slice(ctx->dims, 0, dim_sub(ctx->dims, size, cut), size))
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "by %" PRId64 " along axis %d of %s, which can be "
+                           "%" PRId64 " long: it may be a whole turn",
+                           shift, at, SHAPE_OF(x), least);
     parts[0] = tn_shrink_axis(ctx, u, (uint32_t)at, cut, size);
     parts[1] = tn_shrink_axis(ctx, u, (uint32_t)at, 0, cut);
     return tensor_new(ctx, __func__, tn_join(ctx, parts, 2, (uint32_t)at));
@@ -914,7 +922,7 @@ keep_triangle(const char *call, struct bell_tensor *x, int64_t k, bool upper)
     const struct uop *u, *row, *col, *mask, *zero;
     uint32_t n;
 
-    if (!take_tensor(call, x, &ctx, &u, &out))
+    if (!take_any(call, x, &ctx, &u, &out))
         return out;
     n = tensor_at(x)->shape->n;
     if (n < 2)
@@ -961,9 +969,30 @@ tn_diagonal(struct bell_context *ctx, const struct uop *u, int64_t n)
     u = tn_shrink_axis(ctx, u, rank - 1, 0, n);
     u = tn_merge_axes(ctx, u, rank - 2, 2);
     u = tn_pad_axis(ctx, u, rank - 2, 0, n);
-    u = tn_split_axis(ctx, u, rank - 2, n, n + 1);
+    u = tn_split_axis(ctx, u, rank - 2, n, dim_add(ctx->dims, n, 1));
     u = tn_shrink_axis(ctx, u, rank - 1, 0, 1);
     return tn_squeeze(ctx, u, 1u << (rank - 1));
+}
+
+/* Where a diagonal of rows x cols begins, and its length; false: it depends on
+ * symbols whether there is one. */
+static bool
+take_diagonal(struct dim_table *t, int64_t offset, int64_t rows, int64_t cols,
+              int64_t *down, int64_t *right, int64_t *n)
+{
+    int64_t limit = offset < 0 ? rows : cols, least, most;
+
+    dim_bounds(t, limit, &least, &most);
+    offset = offset > most && least == most    ? most
+             : offset < -most && least == most ? -most
+                                               : offset;
+    *down = offset < 0 ? -offset : 0;
+    *right = offset > 0 ? offset : 0;
+    *n = dim_min(t, dim_sub(t, rows, *down), dim_sub(t, cols, *right));
+    if (*n == DIM_BAD)
+        return false;
+    dim_bounds(t, *n, &least, &most);
+    return least >= (dim_is_expr(*n) ? 1 : 0);
 }
 
 struct bell_tensor *
@@ -976,7 +1005,7 @@ bell_diagonal(struct bell_tensor *x, int64_t offset, int axis0, int axis1)
     uint32_t rank;
     int a, b;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_any(__func__, x, &ctx, &u, &out))
         return out;
     rank = tensor_at(x)->shape->n;
     a = tensor_axis(ctx, __func__, axis0, rank);
@@ -988,13 +1017,15 @@ bell_diagonal(struct bell_tensor *x, int64_t offset, int axis0, int axis1)
                            a, b, SHAPE_OF(x));
     rows = tensor_at(x)->shape->d[a];
     cols = tensor_at(x)->shape->d[b];
-    down = offset < 0 ? (offset < -rows ? rows : -offset) : 0;
-    right = offset > 0 ? (offset > cols ? cols : offset) : 0;
-    n = rows - down < cols - right ? rows - down : cols - right;
+    if (!take_diagonal(ctx->dims, offset, rows, cols, &down, &right, &n))
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+                           "diagonal %" PRId64 " of axes %d and %d of %s: a "
+                           "symbol may leave nothing of it",
+                           offset, a, b, SHAPE_OF(x));
     u = tn_move_axis(ctx, u, (uint32_t)a, rank - 1);
     u = tn_move_axis(ctx, u, (uint32_t)(b > a ? b - 1 : b), rank - 1);
-    u = tn_shrink_axis(ctx, u, rank - 2, down, down + n);
-    u = tn_shrink_axis(ctx, u, rank - 1, right, right + n);
+    u = tn_shrink_axis(ctx, u, rank - 2, down, dim_add(ctx->dims, down, n));
+    u = tn_shrink_axis(ctx, u, rank - 1, right, dim_add(ctx->dims, right, n));
     return tensor_new(ctx, __func__, tn_diagonal(ctx, u, n));
 }
 
@@ -1006,7 +1037,7 @@ bell_diag(struct bell_tensor *x)
     const struct uop *u;
     int64_t n;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_any(__func__, x, &ctx, &u, &out))
         return out;
     if (tensor_at(x)->shape->n == 2)
         return bell_diagonal(x, 0, 0, 1);
@@ -1032,19 +1063,21 @@ bell_unfold(struct bell_tensor *x, int axis, int64_t size, int64_t step)
     uint32_t rank;
     int at;
 
-    if (!take_tensor(__func__, x, &ctx, &u, &out))
+    if (!take_any(__func__, x, &ctx, &u, &out))
         return out;
     rank = tensor_at(x)->shape->n;
     at = tensor_axis(ctx, __func__, axis, rank);
     if (at < 0)
         return ctx->error_tensor;
     have = rank ? tensor_at(x)->shape->d[at] : 1;
-    if (size < 0 || step < 1 || size > have || step > TN_MAX_NUMEL ||
-        rank == BELL_MAX_RANK)
+    if (size < 0 || step < 1 ||
+        dim_at_most(ctx->dims, size, have) != DIM_ALWAYS ||
+        step > TN_MAX_NUMEL || rank == BELL_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "windows of %lld by %lld along axis %d of %s",
                            (long long)size, (long long)step, at, SHAPE_OF(x));
-    n = (have - size) / step + 1;
+    n = dim_sub(ctx->dims, have, size);
+    n = dim_add(ctx->dims, dim_floordiv(ctx->dims, n, step), 1);
     if (size == 0) { /* nothing, n times */
         memcpy(d, tensor_at(x)->shape->d, rank * sizeof(d[0]));
         d[at] = n;
@@ -1072,7 +1105,7 @@ bell_meshgrid(struct bell_tensor *const *tensors, uint32_t n,
 
     if (!has_outputs(__func__, n, out))
         return;
-    if (!tensor_check_n(__func__, tensors, n, &error)) {
+    if (!tensor_takes_n(__func__, tensors, n, &error)) {
         fill_outputs(error, n, out);
         return;
     }

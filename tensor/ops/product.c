@@ -13,7 +13,7 @@ take_two(const char *call, struct bell_tensor *x, struct bell_tensor *y,
     struct bell_tensor *both[2] = {x, y};
     enum uop_dtype dtype;
 
-    if (!tensor_check2(call, x, y, out))
+    if (!tensor_takes2(call, x, y, out))
         return false;
     dtype = tensor_wide_dtype(tensor_result_dtype(both, 2, NULL));
     if (kind == TENSOR_FLOAT && !uop_dtype_infos[dtype].is_float)
@@ -76,14 +76,14 @@ as_matrix(struct bell_context *ctx, const struct uop *u, const int64_t *axes,
     for (i = 0; i < n; i++) {
         mask |= 1u << axes[i];
         order[first ? i : rank - n + i] = axes[i];
-        summed *= tn_size(ctx, u, (uint32_t)axes[i]);
+        summed = dim_mul(ctx->dims, summed, tn_size(ctx, u, (uint32_t)axes[i]));
     }
     for (i = 0; i < rank; i++) {
         if (mask & 1u << i)
             continue;
         order[at++] = i;
         d[(*n_left)++] = tn_size(ctx, u, i);
-        left *= tn_size(ctx, u, i);
+        left = dim_mul(ctx->dims, left, tn_size(ctx, u, i));
     }
     sides[0] = first ? summed : left;
     sides[1] = first ? left : summed;
@@ -157,9 +157,9 @@ bell_kron(struct bell_tensor *x, struct bell_tensor *y)
         a[2 * i] = n;
         a[2 * i + 1] = b[2 * i] = 1;
         b[2 * i + 1] = m;
-        d[i] = tn_product((const int64_t[]){n, m}, 2);
+        d[i] = dim_mul(ctx->dims, n, m);
     }
-    if (!tensor_shape_arg(ctx, __func__, d, rank))
+    if (!tensor_takes_shape(ctx, __func__, d, rank))
         return ctx->error_tensor;
     dtype = u[0]->dtype; /* gradients are sums of products: rounded once */
     u[0] = tn_mul(ctx, tn_reshape(ctx, tn_widen(ctx, u[0]), a, 2 * rank),

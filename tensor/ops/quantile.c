@@ -30,7 +30,7 @@ begin_along(const char *call, struct bell_tensor *x, int axis, bool keepdim,
 {
     int at = 0;
 
-    if (!tensor_check(call, x, out))
+    if (!tensor_takes(call, x, out))
         return false;
     *out = tensor_at(x)->ctx->error_tensor;
     *a = (struct along){tensor_at(x)->ctx,
@@ -44,10 +44,13 @@ begin_along(const char *call, struct bell_tensor *x, int axis, bool keepdim,
         at = tensor_axis(tensor_at(x)->ctx, call, axis, tensor_at(x)->shape->n);
     if (at < 0)
         return false;
+    if (!tensor_plain_axes(call, x, a->is_flat ? ~0u : 1u << at,
+                           "a network of sorting is for one size", out))
+        return false;
     a->at = (uint32_t)at;
     a->n = tn_bad(a->u) ? 1 : tn_numel(a->ctx, a->u);
     if (a->is_flat)
-        a->u = tn_reshape(a->ctx, a->u, &a->n, 1);
+        a->u = tn_flat(a->ctx, a->u);
     else
         a->n = tensor_at(x)->shape->d[at];
     if (tn_bad(a->u)) {
@@ -164,7 +167,7 @@ give_none(const char *call, struct bell_tensor *x, bool keepdim,
     const struct uop *u;
     uint32_t i, rank;
 
-    if (!tensor_check(call, x, out))
+    if (!tensor_takes(call, x, out))
         return false;
     ctx = tensor_at(x)->ctx;
     u = tensor_wide_node(x);
@@ -381,7 +384,8 @@ quantile_call(const char *call, struct bell_tensor *x, struct bell_tensor *q,
     struct bell_tensor *out;
     struct along a;
 
-    if (!tensor_check2(call, x, q, &out) ||
+    if (!tensor_takes2(call, x, q, &out) ||
+        !tensor_plain_axes(call, q, ~0u, "shares are numbers", &out) ||
         !begin_along(call, x, axis, keepdim, &a, &out))
         return out;
     shares = tensor_at(q)->uop; /* a number is as exact as x */
@@ -430,7 +434,7 @@ bell_searchsorted(struct bell_tensor *sorted, struct bell_tensor *values,
     bool fits;
     uint32_t i;
 
-    if (!tensor_check2(__func__, sorted, values, &out))
+    if (!tensor_takes2(__func__, sorted, values, &out))
         return out;
     ctx = tensor_at(sorted)->ctx;
     s = tensor_at(sorted)->shape;
@@ -447,10 +451,8 @@ bell_searchsorted(struct bell_tensor *sorted, struct bell_tensor *values,
         dtype = UOP_U8;
     a = tn_cast(ctx, tensor_at(sorted)->uop, dtype);
     b = tn_cast(ctx, tensor_at(values)->uop, dtype);
-    if (s->n == 1 && !tn_bad(b)) {
-        int64_t n = tn_numel(ctx, b);
-        b = tn_reshape(ctx, b, &n, 1);
-    }
+    if (s->n == 1 && !tn_bad(b))
+        b = tn_flat(ctx, b);
     a = tn_search(ctx, a, b, right);
     return tensor_new(ctx, __func__, tn_reshape(ctx, a, v->d, v->n));
 }
@@ -462,9 +464,8 @@ bell_histc(struct bell_tensor *x, int64_t n_bins, double low, double high)
     enum uop_dtype dtype;
     struct bell_context *ctx;
     struct bell_tensor *out;
-    int64_t n;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     if (!uop_dtype_infos[tensor_at(x)->dtype].is_float || n_bins < 1 ||
@@ -474,12 +475,11 @@ bell_histc(struct bell_tensor *x, int64_t n_bins, double low, double high)
                            (long long)n_bins, low, high);
     u = tensor_wide_node(x);
     dtype = u->dtype;
-    n = (int64_t)tensor_numel(x);
-    u = tn_widen(ctx, tn_reshape(ctx, u, &n, 1));
+    u = tn_widen(ctx, tn_flat(ctx, u));
     from = tn_num(ctx, u, low);
     to = tn_num(ctx, u, high);
     one = tn_num(ctx, u, 1);
-    if (low == high && n > 0) {
+    if (low == high && tensor_numel(x) > 0) {
         from = tn_reduce(ctx, UOP_MIN, u, 1);
         to = tn_reduce(ctx, UOP_MAX, u, 1);
     }

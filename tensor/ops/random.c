@@ -77,11 +77,14 @@ random_words(const char *call, struct bell_context *ctx, int64_t n,
 {
     uint32_t state[4];
     const struct uop *leaf, *key[2];
+    int64_t least, most;
 
     assert(n >= 0);
-    if (n > (int64_t)1 << 32) {
+    dim_bounds(ctx->dims, n, &least, &most);
+    if (most > (int64_t)1 << 32) {
         tensor_fail(ctx, call, BELL_BAD_SHAPE,
-                    "%lld elements, more than 2^32 in one call", (long long)n);
+                    "%lld elements, more than 2^32 in one call",
+                    (long long)most);
         return false;
     }
     tensor_generator_words(ctx, state);
@@ -161,6 +164,14 @@ normal_numbers(struct bell_context *ctx, const struct uop *const words[2],
     return tn_cast(ctx, tn_mul(ctx, u, tn_cos(ctx, v)), dtype);
 }
 
+/* The elements of a shape, a size; -1: too many. */
+static int64_t
+count_of(struct bell_context *ctx, const int64_t *shape, uint32_t ndim)
+{
+    return dims_in(shape, ndim) ? dim_product(ctx->dims, shape, ndim)
+                                : tn_product(shape, ndim);
+}
+
 typedef const struct uop *bits_to_numbers(struct bell_context *ctx,
                                           const struct uop *const words[2],
                                           enum uop_dtype dtype);
@@ -178,13 +189,13 @@ make_random(const char *call, struct bell_context *ctx, const int64_t *shape,
     if (!tensor_context_check(call, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, call, dtype, UOP_F32);
-    if (type == UOP_VOID || !tensor_shape_arg(ctx, call, shape, ndim))
+    if (type == UOP_VOID || !tensor_takes_shape(ctx, call, shape, ndim))
         return ctx->error_tensor;
     if (!uop_dtype_infos[type].is_float)
         return tensor_fail(ctx, call, BELL_BAD_DTYPE,
                            "of %s, not a float dtype",
                            uop_dtype_infos[type].name);
-    if (!random_words(call, ctx, tn_product(shape, ndim), words))
+    if (!random_words(call, ctx, count_of(ctx, shape, ndim), words))
         return ctx->error_tensor;
     u = convert(ctx, words, type);
     if (uop_dtype_is_f8(type))
@@ -243,7 +254,7 @@ bell_rand_like(struct bell_tensor *x)
 {
     struct bell_tensor *out;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     return make_random(__func__, tensor_at(x)->ctx, tensor_at(x)->shape->d,
                        tensor_at(x)->shape->n, bell_dtype_of(x), unit_interval,
@@ -255,7 +266,7 @@ bell_randn_like(struct bell_tensor *x)
 {
     struct bell_tensor *out;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     return make_random(__func__, tensor_at(x)->ctx, tensor_at(x)->shape->d,
                        tensor_at(x)->shape->n, bell_dtype_of(x), normal_numbers,
@@ -274,13 +285,13 @@ bell_randint(struct bell_context *ctx, int64_t low, int64_t high,
     if (!tensor_context_check(__func__, ctx))
         return NULL;
     type = tensor_dtype_arg(ctx, __func__, dtype, UOP_I64);
-    if (type == UOP_VOID || !tensor_shape_arg(ctx, __func__, shape, ndim))
+    if (type == UOP_VOID || !tensor_takes_shape(ctx, __func__, shape, ndim))
         return ctx->error_tensor;
     range = (uint64_t)high - (uint64_t)low;
     if (low >= high || range > (uint64_t)1 << 32)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "low %lld, high %lld",
                            (long long)low, (long long)high);
-    if (!random_words(__func__, ctx, tn_product(shape, ndim), words))
+    if (!random_words(__func__, ctx, count_of(ctx, shape, ndim), words))
         return ctx->error_tensor;
     u = tn_cast(ctx, words[0], UOP_U64);
     u = tn_mul(ctx, u, tn_int(ctx, UOP_U64, (int64_t)range));
@@ -324,7 +335,7 @@ draw_again(struct bell_context *ctx, const struct uop *w,
     const struct uop *sums, *all, *at, *top, *some;
 
     sums = tn_wrap(ctx, UOP_CONTIGUOUS, tn_scan(ctx, UOP_ADD, w, last));
-    all = tn_shrink_axis(ctx, sums, last, n - 1, n);
+    all = tn_shrink_axis(ctx, sums, last, dim_sub(ctx->dims, n, 1), n);
     at = tn_search(ctx, sums, tn_mul(ctx, shares, all), true);
     /* rounding may reach the sum itself: the last that has a weight */
     some = tn_lt(ctx, tn_num(ctx, w, 0), w);
@@ -365,24 +376,28 @@ bell_multinomial(struct bell_tensor *weights, int64_t n, bool replacement)
     int64_t d[2], size;
     uint32_t rank;
 
-    if (!tensor_check(__func__, weights, &out))
+    if (!tensor_takes(__func__, weights, &out))
         return out;
     ctx = tensor_at(weights)->ctx;
     rank = tensor_at(weights)->shape->n;
     size = rank ? tensor_at(weights)->shape->d[rank - 1] : 0;
     if (!uop_dtype_infos[tensor_at(weights)->dtype].is_float || rank < 1 ||
         rank > 2 || size < 1 || n < 1 || (!replacement && n > size) ||
-        size > TN_MAX_ORDERED)
+        (size > TN_MAX_ORDERED && !dim_is_expr(size)))
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
                            "%lld draws%s from weights of %s %s; float of rank "
                            "1 or 2 is needed",
                            (long long)n, replacement ? "" : ", none twice,",
                            DTYPE_OF(weights), SHAPE_OF(weights));
+    if (!replacement &&
+        !tensor_plain_axes(__func__, weights, 1u << (rank - 1),
+                           "a network of sorting is for one size", &out))
+        return out;
     w = tn_widen(ctx, tensor_node(weights));
     d[0] = tensor_at(weights)->shape->d[0];
     d[rank - 1] = replacement ? n : size;
-    if (!tensor_shape_arg(ctx, __func__, d, rank) ||
-        !random_words(__func__, ctx, tn_product(d, rank), words))
+    if (!tensor_takes_shape(ctx, __func__, d, rank) ||
+        !random_words(__func__, ctx, count_of(ctx, d, rank), words))
         return ctx->error_tensor;
     shares = unit_interval(ctx, (const struct uop *const *)words, w->dtype);
     shares = tn_reshape(ctx, shares, d, rank);
@@ -489,7 +504,7 @@ tn_dropout(const char *call, struct bell_context *ctx, const struct uop *x,
         return x;
     if (p == 1)
         return tn_mul_c(ctx, x, 0);
-    if (!random_words(call, ctx, tn_numel(ctx, x), words))
+    if (!random_words(call, ctx, tn_elems(ctx, x), words))
         return NULL;
     keep = tn_lt(ctx, words[0], tn_int(ctx, UOP_U32, (int64_t)(0x1p32 - cut)));
     keep = tn_reshape(ctx, keep, shape->d, shape->n);
@@ -505,7 +520,7 @@ bell_dropout(struct bell_tensor *x, double p)
     struct bell_tensor *out;
     const struct uop *u;
 
-    if (!tensor_check(__func__, x, &out) ||
+    if (!tensor_takes(__func__, x, &out) ||
         !tensor_operands(__func__, &x, 1, TENSOR_FLOAT, &ops, &out))
         return out;
     if (!(p >= 0 && p <= 1))

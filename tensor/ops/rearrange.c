@@ -205,6 +205,7 @@ static bool
 find_sizes(struct names *names, const struct side *left, struct bell_tensor *x)
 {
     const int64_t *d = tensor_at(x)->shape->d;
+    struct dim_table *t = names->ctx->dims;
     uint32_t i, k = 0;
 
     for (i = 0; i < left->n_groups; i++) {
@@ -217,10 +218,10 @@ find_sizes(struct names *names, const struct side *left, struct bell_tensor *x)
             if (name->size < 0)
                 open = name;
             else
-                product = tn_product((int64_t[]){product, name->size}, 2);
+                product = dim_mul(t, product, name->size);
         }
-        if (open && product > 0 && d[i] % product == 0) {
-            open->size = d[i] / product;
+        if (open && product > 0 && dim_divide(t, d[i], product) != DIM_BAD) {
+            open->size = dim_divide(t, d[i], product);
         } else if (open || product != d[i]) {
             tensor_fail(names->ctx, "bell_rearrange", BELL_BAD_SHAPE,
                         "\"%s\": axis %u of %s is not made of these sizes",
@@ -302,7 +303,7 @@ bell_rearrange(struct bell_tensor *x, const char *formula,
     const struct uop *u;
     uint32_t i, k = 0;
 
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     names.ctx = tensor_at(x)->ctx;
     if (!formula || (n_sizes && !sizes))
@@ -318,7 +319,8 @@ bell_rearrange(struct bell_tensor *x, const char *formula,
     u = tn_permute(names.ctx, u, order);
     for (i = 0; i < right.n_groups; i++) {
         for (d[i] = 1; k < right.end[i]; k++)
-            d[i] *= names.axes[right.members[k]].size;
+            d[i] = dim_mul(names.ctx->dims, d[i],
+                           names.axes[right.members[k]].size);
     }
     return tensor_new(names.ctx, __func__,
                       tn_reshape(names.ctx, u, d, right.n_groups));
@@ -335,10 +337,11 @@ shuffle(const char *call, struct bell_tensor *x, int64_t r, bool to_blocks)
     int64_t d[TN_MAX_RANK], order[TN_MAX_RANK], c, h, w;
     struct bell_context *ctx;
     struct bell_tensor *out;
+    struct dim_table *t;
     const struct uop *u;
     uint32_t rank, n, i;
 
-    if (!tensor_check(call, x, &out))
+    if (!tensor_takes(call, x, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     rank = tensor_at(x)->shape->n;
@@ -346,23 +349,29 @@ shuffle(const char *call, struct bell_tensor *x, int64_t r, bool to_blocks)
         return tensor_fail(ctx, call, BELL_BAD_SHAPE, "%s by %lld", SHAPE_OF(x),
                            (long long)r);
     n = rank - 3;
+    t = ctx->dims;
     memcpy(d, tensor_at(x)->shape->d, rank * sizeof(*d));
     c = d[n];
     h = d[n + 1];
     w = d[n + 2];
-    if (to_blocks ? c % (r * r) != 0 : h % r != 0 || w % r != 0)
+    if (to_blocks) {
+        c = dim_divide(t, c, r * r);
+    } else {
+        h = dim_divide(t, h, r);
+        w = dim_divide(t, w, r);
+    }
+    if (c == DIM_BAD || h == DIM_BAD || w == DIM_BAD)
         return tensor_fail(ctx, call, BELL_BAD_SHAPE, "%s by %lld", SHAPE_OF(x),
                            (long long)r);
     memcpy(d + n,
-           to_blocks ? (int64_t[]){c / (r * r), r, r, h, w}
-                     : (int64_t[]){c, h / r, r, w / r, r},
+           to_blocks ? (int64_t[]){c, r, r, h, w} : (int64_t[]){c, h, r, w, r},
            5 * sizeof(*d));
     for (i = 0; i < n + 5; i++)
         order[i] = i < n ? i : n + orders[to_blocks][i - n];
     u = tn_permute(ctx, tn_reshape(ctx, tensor_node(x), d, n + 5), order);
     memcpy(d + n,
-           to_blocks ? (int64_t[]){c / (r * r), h * r, w * r}
-                     : (int64_t[]){c * r * r, h / r, w / r},
+           to_blocks ? (int64_t[]){c, dim_mul(t, h, r), dim_mul(t, w, r)}
+                     : (int64_t[]){dim_mul(t, c, r * r), h, w},
            3 * sizeof(*d));
     return tensor_new(ctx, call, tn_reshape(ctx, u, d, rank));
 }

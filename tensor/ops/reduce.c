@@ -18,11 +18,10 @@ struct reduction {
     bool keepdim;
 };
 
-/* Of a call that takes sizes of symbols. */
 static bool
-begin_any(const char *call, struct bell_tensor *x, const int64_t *axes,
-          uint32_t n_axes, bool keepdim, bool needs_float, struct reduction *r,
-          struct bell_tensor **out)
+begin_reduction(const char *call, struct bell_tensor *x, const int64_t *axes,
+                uint32_t n_axes, bool keepdim, bool needs_float,
+                struct reduction *r, struct bell_tensor **out)
 {
     if (!tensor_takes(call, x, out))
         return false;
@@ -44,15 +43,6 @@ begin_any(const char *call, struct bell_tensor *x, const int64_t *axes,
         return false;
     }
     return true;
-}
-
-static bool
-begin_reduction(const char *call, struct bell_tensor *x, const int64_t *axes,
-                uint32_t n_axes, bool keepdim, bool needs_float,
-                struct reduction *r, struct bell_tensor **out)
-{
-    return tensor_check(call, x, out) &&
-           begin_any(call, x, axes, n_axes, keepdim, needs_float, r, out);
 }
 
 static struct bell_tensor *
@@ -103,7 +93,7 @@ reduce_call(const char *call, struct bell_tensor *x, const int64_t *axes,
     struct bell_tensor *out;
     struct reduction r;
 
-    if (!begin_any(call, x, axes, n_axes, keepdim, false, &r, &out))
+    if (!begin_reduction(call, x, axes, n_axes, keepdim, false, &r, &out))
         return out;
     if (kind == OF_NUMBERS) {
         if (!tn_is_float(r.u))
@@ -153,17 +143,21 @@ first_extreme(struct bell_context *ctx, const struct uop *u, uint32_t at,
 {
     uint32_t rank = tn_rank(ctx, u);
     int64_t n = tn_size(ctx, u, at);
-    enum uop_dtype type = n < (int64_t)1 << 31 ? UOP_I32 : UOP_I64;
-    const struct uop *hit, *place;
+    enum uop_dtype type;
+    const struct uop *hit, *place, *last;
+    int64_t most = n, least;
 
     assert(op == UOP_MAX || op == UOP_MIN);
+    if (dim_is_expr(n))
+        dim_bounds(ctx->dims, n, &least, &most);
+    type = most < (int64_t)1 << 31 ? UOP_I32 : UOP_I64;
+    last = tn_cast(ctx, tn_count(ctx, dim_sub(ctx->dims, n, 1)), type);
     if (u->dtype == UOP_BOOL)
         u = tn_cast(ctx, u, UOP_U8);
     hit = tn_eq(ctx, u, tn_reduce(ctx, op, u, 1u << at));
     if (tn_is_float(u))
         hit = tn_or(ctx, hit, tn_isnan(ctx, u));
-    place = tn_where(ctx, hit, tn_iota(ctx, rank, at, n, type),
-                     tn_int(ctx, type, n - 1));
+    place = tn_where(ctx, hit, tn_iota(ctx, rank, at, n, type), last);
     place = tn_reduce(ctx, UOP_MIN, place, 1u << at);
     return tn_cast(ctx, place, UOP_I64);
 }
@@ -175,16 +169,14 @@ begin_extreme(const char *call, struct bell_tensor *x, int axis, int *out_at,
               struct bell_tensor **out)
 {
     const struct uop *u;
-    int64_t n;
 
-    if (!tensor_check(call, x, out))
+    if (!tensor_takes(call, x, out))
         return NULL;
     *out = tensor_at(x)->ctx->error_tensor;
     *out_at = 0;
     u = tensor_wide_node(x);
     if (axis == BELL_FLAT) {
-        n = tn_numel(tensor_at(x)->ctx, u);
-        u = tn_reshape(tensor_at(x)->ctx, u, &n, 1);
+        u = tn_flat(tensor_at(x)->ctx, u);
     } else {
         *out_at =
             tensor_axis(tensor_at(x)->ctx, call, axis, tensor_at(x)->shape->n);
@@ -292,20 +284,16 @@ bell_argmin(struct bell_tensor *x, int axis, bool keepdim)
 
 /* ---- moments ---- */
 
-/* 1 / the number of elements that a mean is of, in u's dtype. */
+/* sum / n, as a product where n is a number. */
 static const struct uop *
-part_of_one(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
+mean_of_sum(struct bell_context *ctx, const struct uop *sum,
+            const struct uop *n)
 {
-    const struct uop *n = tn_num(ctx, u, 1);
-    uint32_t i;
-
-    for (i = 0; i < tn_rank(ctx, u); i++) {
-        if (axis_mask & 1u << i)
-            n = tn_mul(
-                ctx, n,
-                tn_cast(ctx, tn_count(ctx, tn_size(ctx, u, i)), u->dtype));
-    }
-    return tn_recip(ctx, n);
+    if (tn_bad(sum) || tn_bad(n))
+        return &uop_failed;
+    if (n->op == UOP_CONST)
+        return tn_mul_c(ctx, sum, 1 / n->arg.f);
+    return tn_mul(ctx, sum, tn_recip(ctx, n));
 }
 
 /* Half dtypes are added, divided and only then rounded. */
@@ -313,21 +301,15 @@ const struct uop *
 tn_mean(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
 {
     enum uop_dtype dtype = u->dtype;
-    bool half = uop_dtype_is_small(dtype);
-    double n = (double)tn_reduced_count(ctx, u, axis_mask);
+    const struct uop *n;
 
     assert(tn_bad(u) || tn_is_float(u));
     if (tn_bad(u))
         return u;
-    if (half)
-        u = tn_cast(ctx, u, UOP_F32);
-    if (dims_in(tn_shape(ctx, u)->d, tn_rank(ctx, u)))
-        return tn_cast(ctx,
-                       tn_mul(ctx, tn_reduce(ctx, UOP_ADD, u, axis_mask),
-                              part_of_one(ctx, u, axis_mask)),
-                       dtype);
+    u = tn_widen(ctx, u);
+    n = tn_count_axes(ctx, u, axis_mask, u->dtype);
     u = tn_reduce(ctx, UOP_ADD, u, axis_mask);
-    return tn_cast(ctx, tn_mul_c(ctx, u, 1 / n), dtype);
+    return tn_cast(ctx, mean_of_sum(ctx, u, n), dtype);
 }
 
 /* In two passes, from the mean: the difference of the mean square and the
@@ -338,23 +320,28 @@ tn_var(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask,
        double correction)
 {
     enum uop_dtype dtype = u->dtype;
-    bool half = uop_dtype_is_small(dtype);
-    double n = (double)tn_reduced_count(ctx, u, axis_mask) - correction;
-    const struct uop *d;
+    const struct uop *d, *n;
+    double rest;
 
     assert(tn_bad(u) || tn_is_float(u));
     if (tn_bad(u))
         return u;
-    if (half)
-        u = tn_cast(ctx, u, UOP_F32);
+    u = tn_widen(ctx, u);
+    n = tn_count_axes(ctx, u, axis_mask, u->dtype);
     /* a quotient: the mean of equal numbers is that number */
-    d = tn_mean(ctx, u, axis_mask);
-    if (!dims_in(tn_shape(ctx, u)->d, tn_rank(ctx, u)))
-        d = tn_fdiv(ctx, tn_reduce(ctx, UOP_ADD, u, axis_mask),
-                    tn_const(ctx, u->dtype, n + correction));
+    d = tn_fdiv(ctx, tn_reduce(ctx, UOP_ADD, u, axis_mask), n);
     d = tn_sub(ctx, u, d);
     d = tn_reduce(ctx, UOP_ADD, tn_mul(ctx, d, d), axis_mask);
-    return tn_cast(ctx, tn_mul_c(ctx, d, 1 / (n > 0 ? n : 0)), dtype);
+    if (tn_bad(d) || tn_bad(n))
+        return &uop_failed;
+    if (n->op == UOP_CONST) {
+        rest = n->arg.f - correction;
+        d = tn_mul_c(ctx, d, 1 / (rest > 0 ? rest : 0));
+    } else {
+        n = tn_max(ctx, tn_add_c(ctx, n, -correction), tn_num(ctx, n, 0));
+        d = mean_of_sum(ctx, d, n);
+    }
+    return tn_cast(ctx, d, dtype);
 }
 
 struct bell_tensor *
@@ -364,7 +351,7 @@ bell_mean(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
     struct bell_tensor *out;
     struct reduction r;
 
-    if (!begin_any(__func__, x, axes, n_axes, keepdim, true, &r, &out))
+    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, true, &r, &out))
         return out;
     return end_reduction(__func__, &r, tn_mean(r.ctx, r.u, r.mask));
 }
@@ -569,7 +556,7 @@ bell_logsumexp(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes,
     struct bell_tensor *out;
     struct reduction r;
 
-    if (!begin_any(__func__, x, axes, n_axes, keepdim, false, &r, &out))
+    if (!begin_reduction(__func__, x, axes, n_axes, keepdim, false, &r, &out))
         return out;
     r.u = to_float(r.ctx, r.u);
     return end_reduction(__func__, &r, tn_logsumexp(r.ctx, r.u, r.mask));

@@ -164,7 +164,8 @@ scan_last(const struct scan *s, const struct uop *u, const struct uop *keys)
     if (tn_bad(u))
         return u;
     /* Down: the scans within blocks, and the totals as the next level. */
-    for (n = tn_size(ctx, u, rank - 1); n > SCAN_DIRECT; depth++) {
+    n = tn_size(ctx, u, rank - 1);
+    for (; n > SCAN_DIRECT && !dim_is_expr(n); depth++) {
         int64_t n_blocks = (n + SCAN_BLOCK - 1) / SCAN_BLOCK;
         sizes[depth] = n;
         total = cut_blocks(ctx, total, n_blocks, SCAN_BLOCK, s->neutral);
@@ -247,7 +248,7 @@ scan_axis(const struct scan *s, const struct uop *u, uint32_t axis)
     if (tn_bad(u) || tn_numel(s->ctx, u) == 0)
         return u;
     if (s->op == UOP_ADD && !s->is_log && u->dtype != UOP_BOOL &&
-        tn_size(s->ctx, u, axis) > SUMS_DIRECT)
+        tn_size(s->ctx, u, axis) > SUMS_DIRECT) /* also of a symbol */
         return sum_axis(s, u, axis);
     u = scan_last(s, tn_move_axis(s->ctx, u, axis, last), NULL);
     return tn_move_axis(s->ctx, u, last, axis);
@@ -291,20 +292,37 @@ tn_scan_logsumexp(struct bell_context *ctx, const struct uop *u, uint32_t axis)
 
 /* ---- calls ---- */
 
+/* May the axis have a size that is scanned in blocks? */
+static uint32_t
+is_long(const struct bell_tensor *x, int axis)
+{
+    int64_t min, max;
+
+    if (tensor_at(x)->shape->n == 0)
+        return 0;
+    dim_bounds(tensor_at(x)->ctx->dims, tensor_at(x)->shape->d[axis], &min,
+               &max);
+    return max > SCAN_DIRECT;
+}
+
 /* x with at least one axis, in a dtype that is computed in; its axis in *out_at
  * (with one of size 1 where x has none), or -1 after a failure. */
 static const struct uop *
-begin_scan(const char *call, struct bell_tensor *x, int axis, bool symbols,
+begin_scan(const char *call, struct bell_tensor *x, int axis, bool is_sum,
            int *out_at, struct bell_tensor **out)
 {
     const struct uop *u;
 
     *out_at = -1;
-    if (!(symbols ? tensor_takes : tensor_check)(call, x, out))
+    if (!tensor_takes(call, x, out))
         return NULL;
     *out = tensor_at(x)->ctx->error_tensor;
     *out_at =
         tensor_axis(tensor_at(x)->ctx, call, axis, tensor_at(x)->shape->n);
+    if (*out_at >= 0 && !is_sum &&
+        !tensor_plain_axes(call, x, is_long(x, *out_at) << *out_at,
+                           "blocks of so many elements are scanned", out))
+        *out_at = -1;
     u = tensor_wide_node(x);
     return tensor_at(x)->shape->n ? u : tn_unsqueeze(tensor_at(x)->ctx, u, 0);
 }
@@ -393,8 +411,10 @@ running_extreme(const char *call, struct bell_tensor *x, int axis,
     hit = tn_eq(ctx, wide, best);
     if (tn_is_float(wide) && !tn_bad(hit))
         hit = tn_or(ctx, hit, tn_isnan(ctx, wide));
-    type = tn_bad(u) || tn_size(ctx, u, (uint32_t)at) < INT32_MAX ? UOP_I32
-                                                                  : UOP_I64;
+    type = tn_bad(u) || tn_size(ctx, u, (uint32_t)at) < INT32_MAX ||
+                   dim_is_expr(tn_size(ctx, u, (uint32_t)at))
+               ? UOP_I32
+               : UOP_I64;
     if (!tn_bad(u)) {
         place = tn_iota(ctx, tn_rank(ctx, u), (uint32_t)at,
                         tn_size(ctx, u, (uint32_t)at), type);

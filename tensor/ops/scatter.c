@@ -39,25 +39,27 @@ tn_search(struct bell_context *ctx, const struct uop *sorted,
 {
     uint32_t last = tn_rank(ctx, values) - 1;
     enum uop_dtype type = UOP_I32;
-    const struct uop *at, *next, *seen, *go;
-    int64_t n, step = 1;
+    const struct uop *at, *next, *seen, *go, *count;
+    int64_t n, most, least, step = 1;
 
     if (tn_bad(sorted) || tn_bad(values))
         return &uop_failed;
     assert(tn_rank(ctx, sorted) == last + 1 && sorted->dtype == values->dtype);
     n = tn_size(ctx, sorted, last);
-    if (n >= INT32_MAX / 2)
+    dim_bounds(ctx->dims, n, &least, &most);
+    if (most >= INT32_MAX / 2)
         type = UOP_I64;
+    count = tn_cast(ctx, tn_count(ctx, n), type);
     at = tn_full(ctx, tn_int(ctx, type, 0), tn_shape(ctx, values)->d, last + 1);
-    while (step <= n / 2)
+    while (step <= most / 2)
         step *= 2;
-    for (; step > 0 && n > 0; step /= 2) {
+    for (; step > 0 && most > 0; step /= 2) {
         next = tn_add(ctx, at, tn_int(ctx, type, step));
         seen = tn_gather(ctx, sorted, last,
                          tn_add(ctx, next, tn_int(ctx, type, -1)));
         go = right ? tn_not(ctx, comes_before(ctx, values, seen))
                    : comes_before(ctx, seen, values);
-        go = tn_and(ctx, go, tn_le(ctx, next, tn_int(ctx, type, n)));
+        go = tn_and(ctx, go, tn_le(ctx, next, count));
         at = tn_where(ctx, go, next, at);
     }
     return tn_cast(ctx, at, UOP_I64);
@@ -88,7 +90,7 @@ static const struct uop *
 wrap_index(struct bell_context *ctx, const struct uop *index, int64_t size)
 {
     const struct uop *zero = tn_int(ctx, UOP_I64, 0), *in;
-    const struct uop *end = tn_int(ctx, UOP_I64, size);
+    const struct uop *end = tn_count(ctx, size);
 
     index =
         tn_where(ctx, tn_lt(ctx, index, zero), tn_add(ctx, index, end), index);
@@ -246,6 +248,8 @@ is_direct(struct bell_context *ctx, const struct uop *v,
 {
     int64_t n = tn_size(ctx, v, axis), all = tn_numel(ctx, v);
 
+    if (dim_is_expr(size) || dims_in(tn_shape(ctx, v)->d, tn_rank(ctx, v)))
+        return true; /* networks are for one size */
     return n <= DIRECT_SIZE || size <= DIRECT_SIZE ||
            tn_rank(ctx, v) == TN_MAX_RANK || n > TN_MAX_ORDERED ||
            all <= DIRECT_WORK / size ||

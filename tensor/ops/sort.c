@@ -51,8 +51,10 @@ struct keys {
 static void
 exchange(struct keys *k, uint32_t low, uint32_t n_bits, bool bitonic)
 {
-    int64_t inner = ((int64_t)1 << low) * k->rows, size = (int64_t)1 << n_bits;
-    int64_t d[3] = {k->outer * k->n * k->rows / (inner * size), size, inner};
+    struct dim_table *t = k->ctx->dims;
+    int64_t d[3] = {dim_mul(t, k->outer, k->n >> (low + n_bits)),
+                    (int64_t)1 << n_bits,
+                    dim_mul(t, k->rows, (int64_t)1 << low)};
 
     k->u = tn_exchange(k->ctx, tn_reshape(k->ctx, k->u, d, 3), bitonic);
 }
@@ -283,12 +285,12 @@ tn_order_axis(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     memcpy(d, tn_shape(ctx, u)->d, rank * sizeof(*d));
     flat[0] = d[0];
     d[0] = count;
-    if (tn_product(d, rank) == 0) {
+    if (dims_most(ctx->dims, d, rank) == 0) {
         u = tn_full(ctx, tn_int(ctx, UOP_I64, 0), d, rank);
     } else {
         if (u->dtype == UOP_BOOL)
             u = tn_cast(ctx, u, UOP_U8);
-        flat[1] = tn_numel(ctx, u) / flat[0];
+        flat[1] = dim_product(ctx->dims, d + 1, rank - 1);
         u = order_indices(ctx, tn_reshape(ctx, u, flat, 2), descending, count);
         u = tn_reshape(ctx, u, d, rank);
     }
@@ -307,10 +309,14 @@ sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
     bool has_axes = false;
     int at = -1;
 
-    if (tensor_check(call, x, &error)) {
+    if (tensor_takes(call, x, &error)) {
         has_axes = tensor_at(x)->shape->n > 0;
         error = tensor_at(x)->ctx->error_tensor;
         at = tensor_axis(tensor_at(x)->ctx, call, axis, tensor_at(x)->shape->n);
+        if (at >= 0 &&
+            !tensor_plain_axes(call, x, 1u << at,
+                               "a network of sorting is for one size", &error))
+            at = -1;
         if (at >= 0 && has_axes)
             size = tensor_at(x)->shape->d[at];
         if (is_all)

@@ -45,14 +45,14 @@ begin_stft(const char *call, struct bell_tensor *x, int64_t n_fft,
     struct bell_stft_options o;
     int64_t length;
 
-    if (!tensor_check(call, x, out))
+    if (!tensor_takes(call, x, out))
         return false;
     f.ctx = tensor_at(x)->ctx;
     if (tensor_options(call, options, sizeof(o), sizeof(o), &o) != BELL_OK) {
         *out = tensor_fail_told(f.ctx);
         return false;
     }
-    if (o.window && !tensor_check2(call, x, o.window, out))
+    if (o.window && !tensor_takes2(call, x, o.window, out))
         return false;
     *out = f.ctx->error_tensor;
     f.hop = o.hop_length ? o.hop_length : n_fft / 4;
@@ -77,8 +77,11 @@ begin_stft(const char *call, struct bell_tensor *x, int64_t n_fft,
         return false;
     }
     f.rank = tensor_at(x)->shape->n - n_last;
+    if (!tensor_plain_axes(call, x, ~((1u << f.rank) - 1),
+                           "windows are counted", out))
+        return false;
     memcpy(f.d, tensor_at(x)->shape->d, f.rank * sizeof(*f.d));
-    f.batch = tn_product(f.d, f.rank);
+    f.batch = dim_product(f.ctx->dims, f.d, f.rank);
     f.x = tensor_node(x);
     f.dtype = tensor_wide_dtype(f.x->dtype);
     if (!uop_dtype_infos[f.dtype].is_float)
@@ -132,7 +135,9 @@ bell_stft(struct bell_tensor *x, int64_t n_fft,
     u = tn_pad_mode(ctx, u, 1, f.margin, f.margin, BELL_PAD_REFLECT);
     u = tn_unfold(ctx, u, 1, n_frames, n_fft, f.hop, 1);
     u = tn_mul(ctx, u, f.window);
-    u = tn_reshape(ctx, u, (const int64_t[]){f.batch * n_frames, 1, n_fft}, 3);
+    u = tn_reshape(
+        ctx, u,
+        (const int64_t[]){dim_mul(ctx->dims, f.batch, n_frames), 1, n_fft}, 3);
     u = tn_fourier(ctx, u, -1);
     if (tn_bad(u))
         return tensor_new(ctx, __func__, u);
@@ -205,8 +210,10 @@ bell_istft(struct bell_tensor *x, int64_t n_fft, int64_t length,
     u = tn_reshape(ctx, f.x, (const int64_t[]){f.batch, f.n_bins, n_frames, 2},
                    4);
     u = tn_permute(ctx, u, (const int64_t[]){0, 2, 3, 1});
-    u = tn_reshape(ctx, u, (const int64_t[]){f.batch * n_frames, 2, f.n_bins},
-                   3);
+    u = tn_reshape(
+        ctx, u,
+        (const int64_t[]){dim_mul(ctx->dims, f.batch, n_frames), 2, f.n_bins},
+        3);
     if (o.two_sided) {
         u = tn_fourier(ctx, u, 1);
         u = tn_bad(u) ? u : tn_shrink_axis(ctx, u, 1, 0, 1);

@@ -40,7 +40,7 @@ bell_max_unpool(struct bell_tensor *x, struct bell_tensor *indices,
     struct bell_tensor *out;
     uint32_t lead, i;
 
-    if (!tensor_check2(__func__, x, indices, &out))
+    if (!tensor_takes2(__func__, x, indices, &out))
         return out;
     ctx = tensor_at(x)->ctx;
     shape = tensor_at(x)->shape;
@@ -58,6 +58,11 @@ bell_max_unpool(struct bell_tensor *x, struct bell_tensor *indices,
                                (long long)sizes[i]);
     }
     lead = shape->n - n;
+    if (dims_in(shape->d + lead, n) || dims_in(sizes, n))
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+                           "the last %u axes of %s have sizes of symbols: "
+                           "places in them are numbers",
+                           n, SHAPE_OF(x));
     memcpy(d, shape->d, lead * sizeof(*d));
     if (n)
         memcpy(d + lead, sizes, n * sizeof(*d));
@@ -66,7 +71,7 @@ bell_max_unpool(struct bell_tensor *x, struct bell_tensor *indices,
                                          0, area, TENSOR_IGNORE_NONE))
         return ctx->error_tensor;
     shape = tensor_at(x)->shape; /* that was a safe point */
-    flat[0] = tn_product(shape->d, lead);
+    flat[0] = dim_product(ctx->dims, shape->d, lead);
     flat[1] = tn_product(shape->d + lead, n);
     in[0] = tn_reshape(ctx, tensor_node(x), flat, 2);
     in[1] = tn_cast(ctx, tensor_node(indices), UOP_I64);
@@ -230,12 +235,8 @@ average_regions(struct bell_context *ctx, const struct uop *x,
         if (tn_bad(index))
             return index;
         w = tn_mul(ctx, share[0], share[1]);
-        index = tn_reshape(
-            ctx,
-            tn_gather(
-                ctx, x, 0,
-                tn_reshape(ctx, index, (int64_t[]){tn_numel(ctx, index)}, 1)),
-            tn_shape(ctx, index)->d, 6);
+        index = tn_reshape(ctx, tn_gather(ctx, x, 0, tn_flat(ctx, index)),
+                           tn_shape(ctx, index)->d, 6);
         sum = sum ? tn_madd(ctx, index, w, sum) : tn_mul(ctx, index, w);
     }
     sum = tn_where(ctx, is_in, sum, tn_num(ctx, x, 0));
@@ -269,9 +270,16 @@ bell_roi_align(struct bell_tensor *x, struct bell_tensor *boxes,
     const struct uop_dims *xd, *bd;
     struct bell_context *ctx;
     struct bell_tensor *out;
-    int64_t total, i;
+    int64_t i;
 
-    if (!tensor_check2(__func__, x, boxes, &out))
+    if (!tensor_takes2(__func__, x, boxes, &out) ||
+        !tensor_plain_axes(__func__, x, ~1u, "places in it are numbers",
+                           &out) ||
+        (n_samples == 0 &&
+         !tensor_plain_axes(__func__, boxes, ~0u,
+                            "how many points there are depends on values; "
+                            "give their number",
+                            &out)))
         return out;
     ctx = tensor_at(x)->ctx;
     xd = tensor_at(x)->shape;
@@ -326,8 +334,7 @@ bell_roi_align(struct bell_tensor *x, struct bell_tensor *boxes,
     if (tn_bad(image))
         return tensor_new(ctx, __func__, image);
     image = tn_reshape(ctx, image, (int64_t[]){bd->d[0], 1, 1, 1, 1, 1}, 6);
-    total = tn_product(xd->d, 4);
-    u = tn_reshape(ctx, u, &total, 1);
+    u = tn_flat(ctx, u);
     u = average_regions(ctx, u, image, xd->d[1], r);
     return tensor_new(ctx, __func__,
                       tn_bad(u) ? u : tn_cast(ctx, u, tensor_node(x)->dtype));

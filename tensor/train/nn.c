@@ -110,7 +110,7 @@ nn_no_layer(const char *call, struct bell_tensor *x)
 {
     struct bell_tensor *out;
 
-    if (!tensor_check(call, x, &out))
+    if (!tensor_takes(call, x, &out))
         return out;
     return tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_MISSING,
                        "the layer is NULL");
@@ -146,7 +146,7 @@ nn_check_sizes(const char *call, const int64_t *sizes, uint32_t n)
 bool
 nn_begin(const char *call, struct bell_tensor *x, struct bell_tensor **out)
 {
-    if (!tensor_check(call, x, out))
+    if (!tensor_takes(call, x, out))
         return false;
     if (bell_scope_begin(tensor_at(x)->ctx) == BELL_OK)
         return true;
@@ -470,7 +470,8 @@ batch_statistics(const char *call, const struct bell_nn_batch_norm *layer,
     struct bell_context *ctx = tensor_at(x)->ctx;
     uint32_t mask = (uint32_t)((1ull << tensor_at(x)->shape->n) - 1) & ~2u;
     const struct uop *u = tn_widen(ctx, tensor_node(x)), *mean, *var;
-    double n = (double)tn_reduced_count(ctx, u, mask);
+    enum uop_dtype wide = u->dtype;
+    const struct uop *n;
     struct bell_tensor *t;
 
     mean = tn_squeeze(ctx, tn_mean(ctx, u, mask), mask);
@@ -483,7 +484,10 @@ batch_statistics(const char *call, const struct bell_nn_batch_norm *layer,
     if (bell_is_error(blend_running(call, layer->running_mean,
                                     tensor_at(t)->uop, layer->momentum)))
         return ctx->error_tensor;
-    var = tn_mul_c(ctx, tensor_at((*out_var))->uop, n > 1 ? n / (n - 1) : 1);
+    /* n / (n - 1), but of one element 1 */
+    n = tn_count_axes(ctx, tensor_node(x), mask, wide);
+    n = tn_fdiv(ctx, n, tn_max(ctx, tn_add_c(ctx, n, -1), tn_num(ctx, n, 1)));
+    var = tn_mul(ctx, tensor_at((*out_var))->uop, n);
     if (bell_is_error(
             blend_running(call, layer->running_var, var, layer->momentum)))
         return ctx->error_tensor;
@@ -517,7 +521,7 @@ bell_nn_batch_norm(const struct bell_nn_batch_norm *layer,
 
     if (!layer)
         return nn_no_layer(__func__, x);
-    if (!tensor_check2(__func__, x, layer->weight, &out))
+    if (!tensor_takes2(__func__, x, layer->weight, &out))
         return out;
     if (tensor_at(x)->shape->n < 2 ||
         tensor_at(x)->shape->d[1] != tensor_at(layer->weight)->shape->d[0] ||
@@ -658,7 +662,7 @@ bell_nn_instance_norm(const struct bell_nn_instance_norm *layer,
 
     if (!layer)
         return nn_no_layer(__func__, x);
-    if (!tensor_check(__func__, x, &out))
+    if (!tensor_takes(__func__, x, &out))
         return out;
     if (tensor_at(x)->shape->n < 3)
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,

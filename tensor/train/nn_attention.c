@@ -108,11 +108,13 @@ check_attended(const char *call, const struct bell_nn_attention *layer,
 {
     int64_t size;
 
-    if (!tensor_check3(call, x, y, layer->wq.weight, out))
+    if (!tensor_takes_n(call, (struct bell_tensor *[]){x, y, layer->wq.weight},
+                        3, out))
         return false;
     size = bell_size(layer->wq.weight, 1);
-    if (bell_ndim(x) == 3 && bell_size(x, 2) == size && bell_ndim(y) == 3 &&
-        bell_size(y, 2) == size && bell_size(x, 0) == bell_size(y, 0))
+    if (bell_ndim(x) == 3 && tensor_at(x)->shape->d[2] == size &&
+        bell_ndim(y) == 3 && tensor_at(y)->shape->d[2] == size &&
+        tensor_at(x)->shape->d[0] == tensor_at(y)->shape->d[0])
         return true;
     *out = tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
                        "%s to %s, not [n, l, %lld]", SHAPE_OF(x), SHAPE_OF(y),
@@ -217,7 +219,11 @@ bell_nn_attention_next(const struct bell_nn_attention *layer,
     if (!layer || !cache)
         return nn_no_layer(__func__, x);
     if (!check_attended(__func__, layer, x, x, &out) ||
-        !tensor_check2(__func__, cache->k, cache->v, &out))
+        !tensor_check2(__func__, cache->k, cache->v, &out) ||
+        !tensor_plain_axes(__func__, x, 3,
+                           "the cache is filled by so many rows; attend to a "
+                           "cache of your own by bell_narrow",
+                           &out))
         return out;
     n = bell_size(x, 1);
     room = bell_size(cache->k, 2);
