@@ -18,16 +18,27 @@
  *
  * Where. bell_narrow and bell_select take numbers and sizes (C and C++).
  * BELL_SHAPE(n, 768) is a list of both, as BELL_DIMS(2, 3) is one of numbers:
- * for shapes, and for the lists of bell_shrink, bell_assign_slice, bell_pad.
- * To the library a size is its word, an int64_t among numbers: other languages
- * give that.
+ * for shapes, also of random numbers, and for the lists of bell_shrink,
+ * bell_assign_slice, bell_pad, bell_repeat, bell_split. To the library a size
+ * is its word, an int64_t among numbers: bell_slice(0, n.word, 1), and what
+ * other languages give.
  *
- * A tensor with such an axis may be given to elementwise functions, movements
- * (also bell_cat), sums, products, extremes, bell_cumsum, bell_mean,
- * bell_logsumexp, softmaxes, bell_matmul and bell_linear. Other functions
- * refuse it, and no gradient goes through it. bell_dims and bell_dim_at return
- * its sizes; bell_shape and bell_size, which return numbers, fail. bell_numel
- * is how many elements there would be now.
+ * A tensor with such axes may be given to all functions but these, whose error
+ * says why, and gradients go through it:
+ *   - those whose result's shape depends on values, as bell_nonzero;
+ *   - orders along such an axis (bell_sort, bell_topk, bell_median), transforms
+ *     (bell_fft), and running products, extremes and logarithms along one that
+ *     may have more than 64 elements: of other axes they take any;
+ *   - those of images whose sides are such, where they are resized, sampled or
+ *     taken by strides (bell_interpolate, transposed convolutions, pools): they
+ *     take any number of images. No gradient goes to such an image;
+ *   - matrices of bell_solve and the like, weights of convolutions, what is
+ *     assigned to, caches of bell_nn_attention_next, recurrent layers, custom
+ *     kernels.
+ * A slice of such an axis (bell_slice) is not clamped: for all values it is in
+ * bounds and has an element, or it is an error. bell_dims and bell_dim_at
+ * return sizes; bell_shape and bell_size, which return numbers, fail.
+ * bell_numel is how many elements there would be now.
  *
  * A size is at least 1, and offset and size end where the tensor ends, for all
  * values in bounds: that is checked at the call that is given them. A graph may
@@ -42,7 +53,7 @@
  * says what they are.
  *
  * Results are those of plain sizes, to the bit, but for sums and products of
- * floats along such an axis: those add up in one order for all values.
+ * floats: those add up in one order for all values.
  *
  * Sizes belong to the context that made them, and end with it.
  */
