@@ -28,13 +28,13 @@
  *   - those whose result's shape depends on values, as bell_nonzero;
  *   - orders along such an axis (bell_sort, bell_topk, bell_median), transforms
  *     (bell_fft), and running products, extremes and logarithms along one that
- *     may have more than 64 elements: of other axes they take any;
+ *     may have more than 2,048 elements: of other axes they take any;
  *   - those of images whose sides are such, where they are resized, sampled or
  *     taken by strides (bell_interpolate, transposed convolutions, pools): they
  *     take any number of images. No gradient goes to such an image;
  *   - matrices of bell_solve and the like, weights of convolutions, what is
- *     assigned to, caches of bell_nn_attention_next, recurrent layers, custom
- *     kernels.
+ *     assigned to, caches of bell_nn_attention_next, steps of recurrent layers,
+ *     custom kernels.
  * A slice of such an axis (bell_slice) is not clamped: for all values it is in
  * bounds and has an element, or it is an error. bell_dims and bell_dim_at
  * return sizes; bell_shape and bell_size, which return numbers, fail.

@@ -11,6 +11,8 @@
  * longest that is left whole, and what longer ones are cut into. */
 #define SCAN_DIRECT 64
 #define SCAN_BLOCK  16
+/* The longest run of the size of a symbol, which is always reduced directly. */
+#define SCAN_VARYING 2048
 
 /* Sums of longer runs than SUMS_DIRECT are UOP_SCAN, a work-group's each. Of
  * fewer than SUMS_ROWS, longer than SUMS_LONG, blocks of SUMS_BLOCK elements
@@ -292,7 +294,7 @@ tn_scan_logsumexp(struct bell_context *ctx, const struct uop *u, uint32_t axis)
 
 /* ---- calls ---- */
 
-/* May the axis have a size that is scanned in blocks? */
+/* May the axis be longer than what is reduced directly? */
 static uint32_t
 is_long(const struct bell_tensor *x, int axis)
 {
@@ -302,7 +304,7 @@ is_long(const struct bell_tensor *x, int axis)
         return 0;
     dim_bounds(tensor_at(x)->ctx->dims, tensor_at(x)->shape->d[axis], &min,
                &max);
-    return max > SCAN_DIRECT;
+    return max > SCAN_VARYING;
 }
 
 /* x with at least one axis, in a dtype that is computed in; its axis in *out_at
@@ -321,7 +323,7 @@ begin_scan(const char *call, struct bell_tensor *x, int axis, bool is_sum,
         tensor_axis(tensor_at(x)->ctx, call, axis, tensor_at(x)->shape->n);
     if (*out_at >= 0 && !is_sum &&
         !tensor_plain_axes(call, x, is_long(x, *out_at) << *out_at,
-                           "blocks of so many elements are scanned", out))
+                           "it may have more than 2,048 elements", out))
         *out_at = -1;
     u = tensor_wide_node(x);
     return tensor_at(x)->shape->n ? u : tn_unsqueeze(tensor_at(x)->ctx, u, 0);

@@ -121,14 +121,17 @@ check_cell(const char *call, const struct bell_nn_cell *cell,
            struct bell_tensor **out)
 {
     int64_t in, hidden;
+    struct bell_tensor *all[5] = {x, h, c ? c : h, cell->weight_ih,
+                                  cell->weight_hh};
 
-    if (!tensor_check3(call, x, h, c ? c : h, out) ||
-        !tensor_check2(call, cell->weight_ih, cell->weight_hh, out))
+    if (!tensor_takes_n(call, all, 5, out))
         return false;
     in = bell_size(cell->weight_ih, 1);
     hidden = bell_size(cell->weight_hh, 1);
-    if (bell_ndim(x) == 2 && bell_size(x, 1) == in && bell_ndim(h) == 2 &&
-        bell_size(h, 0) == bell_size(x, 0) && bell_size(h, 1) == hidden &&
+    if (bell_ndim(x) == 2 && tensor_at(x)->shape->d[1] == in &&
+        bell_ndim(h) == 2 &&
+        tensor_at(h)->shape->d[0] == tensor_at(x)->shape->d[0] &&
+        tensor_at(h)->shape->d[1] == hidden &&
         (!c || tensor_at(c)->shape == tensor_at(h)->shape))
         return true;
     *out = tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
@@ -339,16 +342,18 @@ begin_cells(const char *call, const struct rnn_run *run, struct bell_tensor *x,
     const struct bell_nn_rnn_options *o = &run->layer->options;
     uint32_t step = o->is_bidirectional ? 1 : 2, k;
     int64_t n = o->n_layers * (o->is_bidirectional ? 2 : 1);
+    const int64_t *d;
 
-    if (given && !tensor_check2(call, x, given, out))
+    if (given && !tensor_takes2(call, x, given, out))
         return false;
-    if (given && (bell_ndim(given) != 3 || bell_size(given, 0) != n ||
-                  bell_size(given, 1) != run->n_batch ||
-                  bell_size(given, 2) != o->hidden)) {
+    d = given ? tensor_at(given)->shape->d : NULL;
+    if (given && (bell_ndim(given) != 3 || d[0] != n || d[1] != run->n_batch ||
+                  d[2] != o->hidden)) {
         *out = tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
-                           "a beginning of %s, not (%lld, %lld, %lld)",
-                           SHAPE_OF(given), (long long)n,
-                           (long long)run->n_batch, (long long)o->hidden);
+                           "a beginning of %s for x of %s: %lld cells of %lld "
+                           "are due",
+                           SHAPE_OF(given), SHAPE_OF(x), (long long)n,
+                           (long long)o->hidden);
         return false;
     }
     for (k = 0; k < 2 * o->n_layers; k += step)
@@ -374,11 +379,14 @@ static bool
 check_rnn(const char *call, const struct bell_nn_rnn *layer,
           struct bell_tensor *x, struct bell_tensor **out)
 {
-    if (!tensor_check2(call, x, layer->cells[0].weight_ih, out))
+    uint32_t steps = layer->options.is_batch_first;
+
+    if (!tensor_takes2(call, x, layer->cells[0].weight_ih, out))
         return false;
-    if (bell_ndim(x) == 3 && bell_size(x, 2) == layer->options.in &&
-        bell_size(x, layer->options.is_batch_first) > 0)
-        return true;
+    if (bell_ndim(x) == 3 && tensor_at(x)->shape->d[2] == layer->options.in &&
+        tensor_at(x)->shape->d[steps] > 0)
+        return tensor_plain_axes(call, x, 1u << steps,
+                                 "there are kernels for each step", out);
     *out = tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
                        "x is %s, not steps of %lld inputs", SHAPE_OF(x),
                        (long long)layer->options.in);
@@ -393,7 +401,7 @@ run_rnn(const char *call, struct rnn_run *run, struct bell_tensor *x,
     struct bell_tensor *out;
 
     run->n_steps = bell_size(x, is_batch_first);
-    run->n_batch = bell_size(x, !is_batch_first);
+    run->n_batch = tensor_at(x)->shape->d[!is_batch_first];
     if (!begin_cells(call, run, x, h0, run->h, &out) ||
         (run->is_lstm && !begin_cells(call, run, x, c0, run->c, &out)))
         return out;

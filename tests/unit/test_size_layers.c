@@ -30,6 +30,7 @@ static struct bell_context *ctx;
 static struct bell_nn_embedding embedding;
 static struct bell_nn_transformer layer;
 static struct bell_nn_linear head;
+static struct bell_nn_rnn gru;
 static struct bell_tensor *tokens, *q, *k, *mask;
 
 /* Fills out[] with results of batch b and sequence s; how many. */
@@ -81,6 +82,31 @@ decode(struct bell_dim b, struct bell_dim s, struct bell_tensor **out)
     return 1;
 }
 
+/* Steps of a recurrent layer, of a batch. */
+static uint32_t
+recur(struct bell_dim b, struct bell_dim s, struct bell_tensor **out)
+{
+    struct bell_tensor *x = bell_nn_embedding(
+        &embedding, bell_narrow(bell_narrow(tokens, 0, 0, 3), 1, 0, s));
+
+    (void)b;
+    out[0] = bell_nn_gru(&gru, x, NULL, &out[1]);
+    return 2;
+}
+
+/* Running results of more elements than are looked at at once. */
+static uint32_t
+running(struct bell_dim b, struct bell_dim s, struct bell_tensor **out)
+{
+    struct bell_tensor *x = bell_flatten(heads(q, b, s), 1, 3);
+
+    bell_cummax_at(bell_narrow(x, 1, 0, bell_dim_mul(ctx, s, 6)), 1, &out[0],
+                   &out[1]);
+    out[1] = bell_cast(out[1], BELL_FLOAT32);
+    out[2] = bell_cumprod(bell_narrow(x, 1, 0, s), 1);
+    return 3;
+}
+
 static struct bell_tensor *
 logits(struct bell_dim b, struct bell_dim s)
 {
@@ -116,8 +142,10 @@ static const struct {
     step_fn *fn;
     uint64_t most; /* kernels */
 } steps[] = {
-    {"causal", causal, 3},    {"grouped", grouped, 3},    {"decode", decode, 3},
-    {"forward", forward, 23}, {"training", training, 42},
+    {"causal", causal, 3},      {"grouped", grouped, 3},
+    {"recur", recur, 24},       {"running", running, 6},
+    {"decode", decode, 3},      {"forward", forward, 23},
+    {"training", training, 42},
 };
 
 static const int64_t sizes[][2] = {{4, 24}, {2, 7}, {1, 3}, {3, 16}};
@@ -145,6 +173,10 @@ make_model(void)
                                                         .size = WIDTH,
                                                         .n_heads = 4,
                                                         .is_norm_first = true};
+    const struct bell_nn_rnn_options rnn = {.struct_size = sizeof(rnn),
+                                            .in = WIDTH,
+                                            .hidden = WIDTH,
+                                            .n_layers = 1};
     struct bell_tensor *all[4];
 
     bell_manual_seed(ctx, 3);
@@ -153,6 +185,7 @@ make_model(void)
     assert_int_equal(bell_nn_transformer_init(ctx, &options, &layer), BELL_OK);
     assert_int_equal(bell_nn_linear_init(ctx, WIDTH, VOCAB, true, &head),
                      BELL_OK);
+    assert_int_equal(bell_nn_gru_init(ctx, &rnn, &gru), BELL_OK);
     all[0] = tokens = numbers(BELL_DIMS(MAX_B, MAX_S), BELL_INT64, VOCAB - 1);
     all[1] = q = numbers(BELL_DIMS(MAX_B, 4, MAX_S, 8), BELL_FLOAT32, 2);
     all[2] = k = numbers(BELL_DIMS(MAX_B, 4, MAX_S, 8), BELL_FLOAT32, -1.5);
@@ -166,6 +199,7 @@ end_model(void)
     bell_module_fini(&bell_nn_embedding_type, &embedding);
     bell_module_fini(&bell_nn_transformer_type, &layer);
     bell_module_fini(&bell_nn_linear_type, &head);
+    bell_module_fini(&bell_nn_rnn_type, &gru);
 }
 
 /* The results one after the other, and how many plans and kernels. */
