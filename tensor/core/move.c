@@ -40,7 +40,20 @@ fail_size(struct bell_context *ctx, const int64_t *d, uint32_t n)
         return tn_fail(ctx, BELL_BAD_SHAPE, "%u axes, more than %d", n,
                        TN_MAX_RANK);
     return tn_fail(ctx, BELL_BAD_SHAPE, "a value of shape %s is too large",
-                   tensor_shape_str(d, n, text, sizeof(text)));
+                   tensor_sizes_str(ctx->dims, d, n, text, sizeof(text)));
+}
+
+/* Is one of them no size: too large a number, or too long an expression? */
+static bool
+has_bad_size(const int64_t *d, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        if (d[i] == DIM_BAD)
+            return true;
+    }
+    return false;
 }
 
 /* Two reshapes are one: only the last shape counts. The order of elements is
@@ -53,7 +66,7 @@ tn_reshape(struct bell_context *ctx, const struct uop *u, const int64_t *d,
 
     if (tn_bad(u) || same_shape(tn_shape(ctx, u), d, n))
         return u;
-    if (n > TN_MAX_RANK)
+    if (n > TN_MAX_RANK || has_bad_size(d, n))
         return fail_size(ctx, d, n);
     if (c && u->op == UOP_EXPAND)
         return tn_full(ctx, c, d, n);
@@ -196,6 +209,8 @@ tn_pad(struct bell_context *ctx, const struct uop *u, const int64_t *pads)
         empty = empty || d[i] <= 0;
         d[i] = dim_add(t, d[i], dim_add(t, grow[2 * i], grow[2 * i + 1]));
     }
+    if (has_bad_size(d, n))
+        return fail_size(ctx, d, n);
     u = tn_shrink(ctx, u, bounds);
     if (!any || tn_bad(u))
         return u;
@@ -225,6 +240,8 @@ tn_shrink(struct bell_context *ctx, const struct uop *u, const int64_t *bounds)
     }
     if (same_shape(shape, d, n))
         return u;
+    if (has_bad_size(d, n) || has_bad_size(total, 2 * n))
+        return fail_size(ctx, d, n);
     if (u->op == UOP_SHRINK)
         u = u->src[0];
     if (tn_peel(u))

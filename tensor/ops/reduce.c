@@ -151,7 +151,9 @@ first_extreme(struct bell_context *ctx, const struct uop *u, uint32_t at,
     if (dim_is_expr(n))
         dim_bounds(ctx->dims, n, &least, &most);
     type = most < (int64_t)1 << 31 ? UOP_I32 : UOP_I64;
-    last = tn_cast(ctx, tn_count(ctx, dim_sub(ctx->dims, n, 1)), type);
+    last = dim_is_expr(n)
+               ? tn_cast(ctx, tn_count(ctx, dim_sub(ctx->dims, n, 1)), type)
+               : tn_int(ctx, type, n - 1);
     if (u->dtype == UOP_BOOL)
         u = tn_cast(ctx, u, UOP_U8);
     hit = tn_eq(ctx, u, tn_reduce(ctx, op, u, 1u << at));

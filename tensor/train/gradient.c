@@ -295,9 +295,9 @@ border_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     assert(u->op == UOP_PAD || u->op == UOP_SHRINK);
     for (i = 0; i < shape->n; i++) {
         list[2 * i] = d[2 * i];
-        list[2 * i + 1] =
-            u->op == UOP_PAD ? dim_add(ctx->dims, d[2 * i], shape->d[i])
-                             : dim_sub(ctx->dims, shape->d[i], d[2 * i + 1]);
+        list[2 * i + 1] = u->op == UOP_PAD
+                              ? dim_add(ctx->dims, d[2 * i], shape->d[i])
+                              : dim_sub(ctx->dims, shape->d[i], d[2 * i + 1]);
     }
     return u->op == UOP_PAD ? tn_shrink(ctx, g, list) : tn_pad(ctx, g, list);
 }
