@@ -472,8 +472,6 @@ run_kernel(const struct kernel_options *options, const struct language *emit,
         options->device || !emit || env_get("BELL_DEVICE") ? options->device
                                                            : emit->device,
         options->math, &run->ctx);
-    if (status == BELL_OK)
-        tensor_keep_sizes(run->ctx);
     if (status == BELL_OK && emit)
         status = choose_language(run);
     if (status == BELL_OK)

@@ -42,10 +42,6 @@ bool tensor_device_is_null(const struct bell_context *ctx);
 struct hcq_device;
 struct hcq_device *tensor_device(const struct bell_context *ctx);
 
-/* Sizes stay what they are from now on: no plan is for more of them at once
- * (sizes.h). */
-void tensor_keep_sizes(struct bell_context *ctx);
-
 /* What a kernel for a GPU takes, and does in matrix instructions. */
 struct tensor_usage {
     struct render_usage usage;

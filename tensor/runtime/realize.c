@@ -389,14 +389,6 @@ tensor_device_is_inherited(const struct bell_context *ctx)
     return rt && rt->dev && hcq_device_is_inherited(rt->dev);
 }
 
-void
-tensor_keep_sizes(struct bell_context *ctx)
-{
-    struct tensor_runtime *rt = ctx->runtime;
-
-    rt->keeps_sizes = true;
-}
-
 struct hcq_device *
 tensor_device(const struct bell_context *ctx)
 {
@@ -665,8 +657,12 @@ for_any_size(struct sched_target *target, const struct sched_sizes *sizes)
     target->sizes = sizes;
 }
 
+/* `from` is the graph of plan->sink, or one that has sizes of `dims` under
+ * `sink`. */
 static bell_status
-schedule_plan(struct tensor_runtime *rt, struct rt_plan *plan)
+schedule_from(struct tensor_runtime *rt, const struct uop_graph *from,
+              const struct uop *sink, struct dim_table *dims,
+              struct rt_plan *plan)
 {
     struct sched_target target = rt->sched_target;
     struct sched_sizes sizes;
@@ -680,7 +676,7 @@ schedule_plan(struct tensor_runtime *rt, struct rt_plan *plan)
     uop_graph_init(&g);
     if (plan->symbols) {
         for_any_size(&target, &sizes);
-        status = rt_vary_build_sized(rt, plan, &g, roots, &sizes);
+        status = rt_vary_build_sized(plan, from, sink, dims, &g, roots, &sizes);
         if (status == BELL_OK)
             status = rt_sizes_count(plan, &sizes);
     } else {
@@ -691,6 +687,12 @@ schedule_plan(struct tensor_runtime *rt, struct rt_plan *plan)
     uop_graph_fini(&g);
     host_free(roots);
     return status;
+}
+
+static bell_status
+schedule_plan(struct tensor_runtime *rt, struct rt_plan *plan)
+{
+    return schedule_from(rt, &rt->graphs, plan->sink, rt->values.dims, plan);
 }
 
 /* The same number of kernels, and of such as are attention? */
@@ -729,50 +731,10 @@ schedule_like(struct tensor_runtime *rt, struct rt_plan *plan,
     return schedule_plan(rt, plan);
 }
 
-/* Makes of the plan one for any number of rows, if its kernels are as many:
- * plan->any_size says it. */
-static bell_status
-schedule_rows(struct tensor_runtime *rt, struct rt_plan *plan,
-              const struct sched_plan *like, struct rt_sized *sized)
-{
-    struct sched_target target = rt->sched_target;
-    const struct uop **roots =
-        host_alloc(plan->sink->n_src * sizeof(*roots) + 1);
-    struct rt_plan rows = *plan;
-    struct uop_graph g;
-    bell_status status;
-
-    if (!roots)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    rows.values = NULL;
-    rows.steps = NULL;
-    rows.counts = NULL;
-    for_any_size(&target, &sized->sizes);
-    uop_graph_init(&g);
-    status = rt_sizes_guess(rt, plan, &rows, &g, roots, sized);
-    if (status == BELL_OK && rows.any_size)
-        status = schedule_graph(rt, &g, roots, &target, &rows);
-    uop_graph_fini(&g);
-    host_free(roots);
-    if (is_made(&status) && rows.any_size && is_like(&rows.sched, like)) {
-        status = rt_sizes_take(rt, &rows);
-        if (status == BELL_OK) {
-            free_plan(plan);
-            *plan = rows;
-            return BELL_OK;
-        }
-    }
-    free_plan(&rows);
-    rt_sized_fini(sized);
-    *sized = (struct rt_sized){0};
-    return status;
-}
-
 /* With constants, and then with what is an argument at once, unless that makes
  * other kernels. */
 static bell_status
-schedule_first(struct tensor_runtime *rt, struct rt_plan *plan,
-               struct rt_sized *sized)
+schedule_first(struct tensor_runtime *rt, struct rt_plan *plan)
 {
     struct sched_plan constant;
     bell_status status;
@@ -780,10 +742,6 @@ schedule_first(struct tensor_runtime *rt, struct rt_plan *plan,
     BELL_TRY(schedule_plan(rt, plan));
     constant = plan->sched;
     if (!rt_vary_guess(rt, plan))
-        return BELL_OK;
-    if (!rt->keeps_sizes)
-        BELL_TRY(schedule_rows(rt, plan, &constant, sized));
-    if (plan->any_size)
         return BELL_OK;
     status = schedule_plan(rt, plan);
     if (is_made(&status) && is_like(&plan->sched, &constant))
@@ -813,7 +771,7 @@ finish_plan(struct tensor_runtime *rt, struct rt_plan *plan, uint64_t start)
 {
     if (plan->symbols)
         rt_sizes_take_symbols(plan, plan->values, plan->n_values);
-    if (plan->any_size || plan->symbols)
+    if (plan->symbols)
         BELL_TRY(rt_sizes_place(plan));
     else
         BELL_TRY(rt_place_buffers(plan, &rt->kernels));
@@ -829,8 +787,7 @@ finish_plan(struct tensor_runtime *rt, struct rt_plan *plan, uint64_t start)
 
 /* `stays`: no other values are expected. */
 static bell_status
-make_plan(struct tensor_runtime *rt, struct rt_plan *plan, bool stays,
-          struct rt_sized *sized)
+make_plan(struct tensor_runtime *rt, struct rt_plan *plan, bool stays)
 {
     uint64_t start = time_now_ns();
 
@@ -840,33 +797,57 @@ make_plan(struct tensor_runtime *rt, struct rt_plan *plan, bool stays,
     else if (stays)
         BELL_TRY(schedule_plan(rt, plan));
     else
-        BELL_TRY(schedule_first(rt, plan, sized));
+        BELL_TRY(schedule_first(rt, plan));
     return finish_plan(rt, plan, start);
 }
 
-/* A plan for any size, where one can be made: plan->any_size says it. */
+/* Makes the plan for any size. The values looked up become its own, if that can
+ * be. */
+static bell_status
+finish_sized(struct tensor_runtime *rt, struct rt_plan *plan,
+             struct rt_sized *sized, uint64_t start)
+{
+    struct rt_values found = rt->values;
+    size_t size = plan->n_values * sizeof(*found.list);
+    bell_status status;
+
+    BELL_TRY(schedule_from(rt, &sized->words, sized->sink, sized->table, plan));
+    uop_graph_fini(&sized->words); /* the structure is in rt->graphs, too */
+    uop_graph_init(&sized->words);
+    rt->values.list = host_alloc(size);
+    rt->values.n = rt->values.cap = plan->n_values;
+    status = rt->values.list
+                 ? BELL_OK
+                 : bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
+    if (status == BELL_OK) {
+        memcpy(rt->values.list, plan->values, size);
+        status = finish_plan(rt, plan, start);
+    }
+    if (status != BELL_OK) {
+        host_free(rt->values.list);
+        rt->values = found;
+    } else {
+        host_free(found.list);
+    }
+    return status;
+}
+
+/* A plan for any size, where one can be made: plan->any_size says it, and the
+ * plan is as it was where not. */
 static bell_status
 make_sized(struct tensor_runtime *rt, const struct rt_form *form,
            struct rt_plan *plan, struct rt_sized *sized)
 {
-    struct sched_target target = rt->sched_target;
-    const struct uop **roots =
-        host_alloc(plan->sink->n_src * sizeof(*roots) + 1);
+    struct rt_plan was = *plan;
     uint64_t start = time_now_ns();
-    struct uop_graph g;
-    bell_status status;
+    bell_status status = rt_sizes_build(rt, form, plan, sized);
 
-    if (!roots)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    for_any_size(&target, &sized->sizes);
-    uop_graph_init(&g);
-    status = rt_sizes_build(rt, form, plan, &g, roots, sized);
     if (status == BELL_OK && plan->any_size)
-        status = schedule_graph(rt, &g, roots, &target, plan);
-    uop_graph_fini(&g);
-    host_free(roots);
-    if (status == BELL_OK && plan->any_size)
-        status = finish_plan(rt, plan, start);
+        status = finish_sized(rt, plan, sized, start);
+    if (is_made(&status) && plan->any_size)
+        return BELL_OK;
+    free_plan(plan);
+    *plan = was;
     return status;
 }
 
@@ -887,7 +868,7 @@ keep_plan(struct tensor_runtime *rt, const struct rt_plan *plan,
             return bell_fail(BELL_E_NO_MEMORY, "out of memory keeping a plan");
         sized->plan = (uint32_t)rt->n_plans;
         rt->sized[rt->n_sized++] = *sized;
-        *sized = (struct rt_sized){0};
+        rt_sized_init(sized);
     }
     rt->plans[rt->n_plans++] = *plan;
     return BELL_OK;
@@ -900,30 +881,18 @@ add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
          bool stays)
 {
     struct rt_plan plan = {.sink = sink, .next = next};
-    struct rt_sized sized = {0};
+    struct rt_sized sized;
     struct rt_form form;
     bell_status status = rt_form_of(&rt->graphs, sink, &rt->values, &form);
 
+    rt_sized_init(&sized);
     plan.ops_hash = form.hash;
     if (status == BELL_OK && next == RT_NO_PLAN && !stays &&
-        !rt->values.n_codes) {
+        !rt->values.n_codes)
         status = make_sized(rt, &form, &plan, &sized);
-        if (status == BELL_E_UNSUPPORTED) {
-            bell_error_clear();
-            status = BELL_OK;
-            plan.any_size = false;
-        }
-        if (!plan.any_size) {
-            free_plan(&plan);
-            rt_sized_fini(&sized);
-            sized = (struct rt_sized){0};
-            plan = (struct rt_plan){
-                .sink = sink, .next = next, .ops_hash = form.hash};
-        }
-    }
     rt_form_fini(&form);
     if (status == BELL_OK && !plan.any_size)
-        status = make_plan(rt, &plan, stays, &sized);
+        status = make_plan(rt, &plan, stays);
     if (status == BELL_OK)
         status = keep_plan(rt, &plan, &sized);
     if (status != BELL_OK)

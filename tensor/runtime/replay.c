@@ -288,7 +288,7 @@ is_graph(const struct rt_run *run, const struct rt_plan *plan)
     if (run->rt->labels && rt_tells(run->rt))
         return false;
     return plan->n_runs >= GRAPH_RUNS && plan->sched.n_items >= GRAPH_KERNELS &&
-           !plan->any_size && !plan->symbols && !plan->no_graph &&
+           !plan->symbols && !plan->no_graph &&
            (!plan->tape || plan->n_tape_leaves == run->n_leaves);
 }
 

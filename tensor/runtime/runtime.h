@@ -228,7 +228,6 @@ struct tensor_runtime {
     struct bell_stats stats;
     struct cache cache; /* kernels on disk */
     bool keeps_binaries;
-    bool keeps_sizes;        /* none is guessed to change */
     bool told_plans;         /* that the program keeps compiling */
     struct tensor_tune tune; /* the search, if there is one */
     struct map schedule_of;  /* rt_key of a SINK in kernels -> number */

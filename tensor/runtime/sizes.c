@@ -6,23 +6,15 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "tensor/core/dims.h"
 #include "tensor/core/node.h"
-#include "tensor/runtime/rows.h"
 #include "tensor/runtime/runtime.h"
 
 /* guess: all of these, from what compiling and looking up cost here. */
-#define MIN_EXAMPLES 1     /* plans of other sizes before one is for any, */
-#define MIN_ROUNDED  2     /* where its sums have an order of their own, */
-#define MORE         6     /* where kernels for one size are worth more */
-#define MAX_SIZED    6     /* plans for any size of one form */
-#define MOST         16384 /* that a size may be */
-#define ALWAYS       2048  /* that it may be from the beginning */
-#define LEAST        64
-#define GROWTH       8 /* times what it is, at most */
-#define MAX_TRIES    16
-#define SMALL_WORK   4e6 /* elements computed: what is too much costs little */
-#define FIRST_WORK   5e5 /* and where nothing says that the size will change */
-#define MAX_WASTE    2.2 /* times the work, else */
+#define MAX_SIZED  6    /* plans for any size of one form */
+#define ALWAYS     2048 /* that a size may be, */
+#define GROWTH     8    /* or so many times what it is */
+#define SMALL_WORK 4e6  /* elements computed: what is too much costs little */
 
 /* ---- forms ---- */
 
@@ -150,9 +142,17 @@ rt_form_fini(struct rt_form *form)
 }
 
 void
+rt_sized_init(struct rt_sized *sized)
+{
+    memset(sized, 0, sizeof(*sized));
+    uop_graph_init(&sized->words);
+}
+
+void
 rt_sized_fini(struct rt_sized *sized)
 {
     rt_form_fini(&sized->form);
+    uop_graph_fini(&sized->words);
     host_free(sized->places);
     if (sized->table)
         dim_table_fini(sized->table);
@@ -175,58 +175,21 @@ key_of(const struct tensor_runtime *rt, const struct rt_form *form)
 
 /* ---- finding one ---- */
 
-/* The n of the plan that gives these sizes, and the offsets, by number; -1:
- * none does. */
+/* The n of the plan that gives these sizes; -1: none does. */
 static int64_t
-find_size(const struct rt_sized *sized, const struct rt_form *form,
-          int64_t offsets[RT_MAX_OFFSETS])
+find_size(const struct rt_sized *sized, const struct rt_form *form)
 {
-    int64_t n = -1;
+    const struct dim_symbol *symbol = &sized->table->symbols[0];
+    int64_t n = form->sizes[sized->first];
     size_t i;
 
+    if (n < symbol->min || n > symbol->max)
+        return -1;
     for (i = 0; i < form->n_sizes; i++) {
-        const struct rt_extent *at = &sized->places[i];
-
-        if (at->a == 1 && at->b == 0 && !at->offset && n < 0)
-            n = form->sizes[i];
-        if (at->a == 0 && at->offset)
-            offsets[at->offset - 1] = form->sizes[i] - at->b;
-    }
-    for (i = 0; i < form->n_sizes; i++) {
-        const struct rt_extent *at = &sized->places[i];
-        int64_t by = at->offset ? offsets[at->offset - 1] : 0;
-
-        if (form->sizes[i] != at->a * n + at->b + by)
+        if (form->sizes[i] != sized->places[i].a * n + sized->places[i].b)
             return -1;
     }
-    return n >= sized->sizes.min[0] && n <= sized->sizes.max[0] ? n : -1;
-}
-
-/* The offset as a value of the plan. */
-static struct rt_value
-offset_value(const struct rt_plan *plan, const struct rt_sized *sized,
-             uint32_t number, int64_t offset)
-{
-    struct rt_value v = plan->values[sized->form.n_numbers + 1 + number];
-
-    v.bits = (uint64_t)offset;
-    return v;
-}
-
-static bool
-fits_offsets(const struct tensor_runtime *rt, const struct rt_plan *plan,
-             const struct rt_sized *sized, const int64_t *offsets)
-{
-    size_t first = sized->form.n_numbers + 1;
-    uint32_t i;
-
-    for (i = 0; i < sized->n_offsets; i++) {
-        struct rt_value v = offset_value(plan, sized, i, offsets[i]);
-
-        if (!rt_vary_takes(rt, &v, plan->steps[first + i]))
-            return false;
-    }
-    return true;
+    return n;
 }
 
 /* Are the numbers those of the plan, but for its arguments? */
@@ -245,17 +208,13 @@ fits_numbers(const struct tensor_runtime *rt, const struct rt_plan *plan,
     return true;
 }
 
-/* The values that were looked up become the numbers among them, n, and the
- * offsets. */
+/* The values that were looked up become the numbers among them, and n. */
 static bool
-take_values(struct tensor_runtime *rt, const struct rt_sized *sized,
-            const struct rt_form *form, int64_t n, const int64_t *offsets)
+take_values(struct rt_values *values, const struct rt_form *form, int64_t n)
 {
-    struct rt_values *values = &rt->values;
-    size_t i, k;
+    size_t i;
 
-    if (host_grow((void **)&values->list, &values->cap,
-                  form->n_numbers + 1 + sized->n_offsets,
+    if (host_grow((void **)&values->list, &values->cap, form->n_numbers + 1,
                   sizeof(*values->list)) != 0)
         return false;
     for (i = 0; i < form->n_numbers; i++) {
@@ -263,9 +222,6 @@ take_values(struct tensor_runtime *rt, const struct rt_sized *sized,
         values->list[i] = values->list[form->numbers[i]];
     }
     values->list[i++] = (struct rt_value){.bits = (uint64_t)n};
-    for (k = 0; k < sized->n_offsets; k++)
-        values->list[i++] = offset_value(&rt->plans[sized->plan], sized,
-                                         (uint32_t)k, offsets[k]);
     values->n = i;
     return true;
 }
@@ -281,17 +237,16 @@ rt_sizes_find(struct tensor_runtime *rt, const struct rt_form *form,
     for (i = 0; i < rt->n_sized; i++) {
         const struct rt_sized *sized = &rt->sized[i];
         struct rt_plan *plan = &rt->plans[sized->plan];
-        int64_t n, offsets[RT_MAX_OFFSETS];
+        int64_t n;
 
         if (sized->key != key || !same_form(&sized->form, form))
             continue;
-        n = find_size(sized, form, offsets);
-        if (n < 0 || !fits_numbers(rt, plan, form) ||
-            !fits_offsets(rt, plan, sized, offsets))
+        n = find_size(sized, form);
+        if (n < 0 || !fits_numbers(rt, plan, form))
             continue;
-        if (!take_values(rt, sized, form, n, offsets))
+        if (!take_values(&rt->values, form, n))
             return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
-        plan->counts->now[0] = n;
+        rt_sizes_take_symbols(plan, rt->values.list, rt->values.n);
         *out_plan = sized->plan;
         return rt_sizes_place(plan);
     }
@@ -300,298 +255,69 @@ rt_sizes_find(struct tensor_runtime *rt, const struct rt_form *form,
 
 /* ---- making one ---- */
 
-/* Another plan of the form, the newest; *out_n: how many there are, and how
- * many for any size. */
+/* The newest plan for one size of the form; NULL where there is none, or there
+ * are enough plans for any size of it. */
 static const struct rt_plan *
-find_example(const struct tensor_runtime *rt, const struct rt_form *form,
-             uint32_t *out_n, uint32_t *out_n_sized)
+find_example(const struct tensor_runtime *rt, const struct rt_form *form)
 {
     const struct rt_plan *found = NULL;
+    uint32_t n_sized = 0;
     size_t i;
 
-    *out_n = *out_n_sized = 0;
     for (i = 0; i < rt->n_plans; i++) {
         const struct rt_plan *plan = &rt->plans[i];
 
         if (plan->ops_hash != form->hash)
             continue;
-        *out_n_sized += plan->any_size;
-        if (plan->any_size || plan->next != RT_NO_PLAN)
-            continue;
-        ++*out_n;
-        found = plan;
+        n_sized += plan->any_size;
+        if (!plan->symbols && plan->next == RT_NO_PLAN)
+            found = plan;
     }
-    return found;
+    return n_sized < MAX_SIZED ? found : NULL;
 }
 
-/* Fills in what each size is of n, from two examples: false where that is not
- * a * n + b. */
+/* Fills in what each size is of n, the first that differs, from two examples:
+ * false where that is not a * n + b. */
 static bool
 fit_sizes(const struct rt_form *was, const struct rt_form *is,
-          struct rt_extent *places, int64_t *out_n)
+          struct rt_sized *out)
 {
-    int64_t v1 = 0, v2 = 0;
+    int64_t v1, v2;
     size_t i;
 
-    for (i = 0; i < is->n_sizes && v1 == v2; i++) {
-        v1 = was->sizes[i];
-        v2 = is->sizes[i];
-    }
-    for (i = 0; i < is->n_sizes && v1 != v2; i++) {
+    for (i = 0; i < is->n_sizes && was->sizes[i] == is->sizes[i]; i++)
+        ;
+    if (i == is->n_sizes)
+        return false;
+    out->first = i;
+    v1 = was->sizes[i];
+    v2 = is->sizes[i];
+    for (i = 0; i < is->n_sizes; i++) {
         int64_t x1 = was->sizes[i], x2 = is->sizes[i];
-        struct rt_extent *at = &places[i];
+        struct rt_extent *at = &out->places[i];
 
+        if (x1 < 0 || dim_is_expr(x1) || (x2 - x1) % (v2 - v1))
+            return false;
         at->a = (x2 - x1) / (v2 - v1);
         at->b = x1 - at->a * v1;
-        if ((x2 - x1) % (v2 - v1) || x1 < 0)
-            return false;
-    }
-    *out_n = v2;
-    return v1 != v2;
-}
-
-/* a * n + b of the plan's table. */
-static int64_t
-extent_dim(const struct rt_sized *sized, const struct rt_extent *at)
-{
-    struct dim_table *t = sized->table;
-
-    return dim_add(t, dim_mul(t, at->a, t->symbols[0].dim), at->b);
-}
-
-/* Adds what varies to those of the graph, with its number at n; false: there
- * are too many, or another has that number, or it is none of a size. */
-static bool
-add_sizes(struct rt_sized *sized, int64_t n)
-{
-    const struct rt_extent *places = sized->places;
-    struct sched_sizes *sizes = &sized->sizes;
-    size_t n_sizes = sized->form.n_sizes, i;
-    uint32_t k;
-
-    sizes->n = 0;
-    for (i = 0; i < n_sizes; i++) {
-        struct sched_size at = {places[i].a * n + places[i].b, 0};
-
-        if (!places[i].a)
-            continue;
-        at.dim = extent_dim(sized, &places[i]);
-        for (k = 0; k < sizes->n && sizes->list[k].d != at.d; k++)
-            ;
-        if (k < sizes->n && sizes->list[k].dim != at.dim)
-            return false;
-        if (at.d < 2 || at.dim == DIM_BAD ||
-            (k == sizes->n && k == sizeof(sizes->list) / sizeof(at)))
-            return false;
-        if (k == sizes->n)
-            sizes->list[sizes->n++] = at;
-    }
-    for (i = 0; i < n_sizes; i++) {
-        for (k = 0; !places[i].a && k < sizes->n; k++) {
-            if (sizes->list[k].d == places[i].b)
-                return false;
-        }
     }
     return true;
 }
 
-/* The table of a plan for any size. */
+/* Results would depend on how often the graph was seen, in their last bits: the
+ * order in which floats add up is that of a kernel's sizes. */
 static bell_status
-begin_table(struct rt_sized *out)
-{
-    out->table = host_alloc(sizeof(*out->table));
-    if (!out->table)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
-    dim_table_init(out->table);
-    if (dim_symbol(out->table, "n", 1, 2 * MOST) == DIM_BAD)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
-    out->sizes.table = out->table;
-    return BELL_OK;
-}
-
-/* A graph being read in the order of its form. */
-struct reader {
-    struct tensor_runtime *rt;
-    const struct rt_plan *plan;
-    const struct rt_sized *sized;
-    int64_t n;       /* that sizes are given for */
-    size_t at, nth;  /* size, number */
-    int64_t most;    /* that n can be */
-    size_t *first;   /* by id: the first of its sizes */
-    bool is_refused; /* no such graph for any size */
-    double work;
-};
-
-/* a * n + b is not to be more than c * n + d: lowers what n can be. */
-static void
-limit(struct reader *r, int64_t a, int64_t b, int64_t c, int64_t d)
-{
-    if (a > c && (d - b) / (a - c) < r->most)
-        r->most = (d - b) / (a - c);
-}
-
-static int64_t
-next_size(struct reader *r)
-{
-    const struct rt_extent *at = &r->sized->places[r->at++];
-
-    limit(r, -at->a, -at->b, 0, -2); /* at least 2 */
-    return at->a * r->n + at->b;
-}
-
-static const struct uop_dims *
-next_dims(struct reader *r, struct uop_graph *g, uint32_t n)
-{
-    int64_t d[TN_MAX_RANK];
-    uint32_t i;
-
-    assert(n <= TN_MAX_RANK);
-    for (i = 0; i < n; i++)
-        d[i] = next_size(r);
-    return uop_dims(g, d, n);
-}
-
-/* A slice ends in what it is taken from. */
-static void
-limit_slice(struct reader *r, const struct uop *u, uint32_t n)
-{
-    const struct rt_extent *from = &r->sized->places[r->first[u->src[0]->id]];
-    const struct rt_extent *ends = &r->sized->places[r->at];
-    uint32_t i;
-
-    for (i = 0; i < n; i++)
-        limit(r, ends[2 * i + 1].a, ends[2 * i + 1].b, from[i].a, from[i].b);
-}
-
-/* Begins and ends, and which offsets are added to them. */
-static const struct uop_dims *
-next_move(struct reader *r, struct uop_graph *g, uint32_t rank)
-{
-    const struct rt_extent *places = &r->sized->places[r->at];
-    size_t first = r->sized->form.n_numbers + 1;
-    int64_t d[4 * TN_MAX_RANK] = {0};
-    bool varies = false;
-    uint32_t i;
-
-    for (i = 0; i < 2 * rank; i++)
-        d[i] = next_size(r);
-    for (i = 0; i < rank; i++) {
-        size_t value = first + places[2 * i].offset - 1;
-
-        if (!places[2 * i].offset)
-            continue;
-        d[2 * (rank + i)] = 1 + (int64_t)value;
-        d[2 * (rank + i) + 1] = (int64_t)1 << (r->plan->steps[value] - 1);
-        varies = true;
-    }
-    return uop_dims(g, d, varies ? 4 * rank : 2 * rank);
-}
-
-static double
-numel(const struct uop_dims *dims)
-{
-    double n = 1;
-    uint32_t i;
-
-    for (i = 0; i < dims->n; i++)
-        n *= (double)dims->d[i];
-    return n;
-}
-
-static const struct uop *
-read_node(struct reader *r, struct uop_graph *g, const struct uop *u,
-          const struct uop *const *built)
-{
-    const struct uop_dims *shape = uop_shape(&r->rt->graphs, u);
-    const struct uop *src[UOP_MAX_CALL_SRC];
-    union uop_arg arg = u->arg;
-    enum uop_op op = u->op;
-    int64_t d[TN_MAX_RANK + 1];
-    uint32_t i, n = shape->n, n_varying = 0;
-
-    for (i = 0; i < u->n_src && i < UOP_MAX_CALL_SRC; i++)
-        src[i] = built[u->src[i]->id];
-    r->first[u->id] = r->at;
-    for (i = 0; i < n; i++)
-        n_varying += r->sized->places[r->at + i].a != 0;
-    r->is_refused |= n_varying > 2; /* sched_count */
-    shape = next_dims(r, g, n);
-    if (!shape || g->failed)
-        return &uop_failed;
-    r->work += numel(shape);
-    if (op == UOP_VAR) {
-        arg.i = (int64_t)r->nth++;
-        if (!r->plan->steps[arg.i]) {
-            op = UOP_CONST;
-            arg.bits = r->plan->values[arg.i].bits;
-        }
-    } else if (op == UOP_PAD || op == UOP_SHRINK) {
-        if (op == UOP_SHRINK)
-            limit_slice(r, u, n);
-        arg.dims = next_move(r, g, n);
-    } else if (op == UOP_IOTA) {
-        arg.i = shape->d[0];
-    } else if (op == UOP_RESHAPE || op == UOP_EXPAND) {
-        arg.dims = shape;
-        r->is_refused |=
-            op == UOP_RESHAPE && numel(uop_shape(g, src[0])) != numel(shape);
-    } else if (op == UOP_BUFFER) {
-        d[0] = arg.dims->d[0];
-        memcpy(d + 1, shape->d, n * sizeof(*d));
-        arg.dims = uop_dims(g, d, n + 1);
-    } else if (uop_op_infos[op].arg_kind == UOP_ARG_DIMS) {
-        arg.dims = uop_dims(g, arg.dims->d, arg.dims->n);
-    }
-    r->is_refused |= op == UOP_ASSIGN || op == UOP_CALL;
-    /* its network is one of so many keys */
-    r->is_refused |=
-        op == UOP_SORT_AXIS && r->sized->places[r->first[u->id] + 1].a != 0;
-    return g->failed
-               ? &uop_failed
-               : uop_new_shaped(g, op, u->dtype, arg, src, u->n_src, shape);
-}
-
-/* The graph with r->n for n. */
-static bell_status
-read_graph(struct reader *r, struct uop_graph *g, const struct uop **roots)
-{
-    const struct uop *sink = r->plan->sink, **list, **built;
-    uint32_t n_roots = sink->n_src;
-    bool is_good;
-    size_t n, i;
-
-    BELL_TRY(uop_canonical_order(sink, &list, &n));
-    built = host_alloc(((size_t)sink->id + 1) * sizeof(*built));
-    r->first = host_alloc(((size_t)sink->id + 1) * sizeof(*r->first));
-    is_good = built && r->first;
-    g->has_marks = r->rt->labels != NULL;
-    for (i = 0; i + 1 < n && is_good; i++) {
-        g->mark = (uint32_t)i + 1; /* named.h */
-        built[list[i]->id] = read_node(r, g, list[i], built);
-    }
-    for (i = 0; i < n_roots && is_good; i++)
-        roots[i] = built[sink->src[n_roots - 1 - i]->id];
-    host_free(list);
-    host_free(built);
-    host_free(r->first);
-    if (!is_good)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
-    return uop_graph_status(g);
-}
-
-/* Does the order in which something adds up show? *out_rounds says it. */
-static bell_status
-find_rounding(const struct uop *sink, bool *out_rounds)
+adds_floats(const struct uop *sink, bool *out_adds)
 {
     const struct uop **list;
     size_t n, i;
 
     BELL_TRY(uop_canonical_order(sink, &list, &n));
-    *out_rounds = false;
+    *out_adds = false;
     for (i = 0; i < n; i++) {
         const struct uop *u = list[i];
 
-        *out_rounds |=
+        *out_adds |=
             u->op == UOP_SCAN || (u->op == UOP_REDUCE_AXIS && uop_is_float(u) &&
                                   uop_reduce_op(u) != UOP_MAX);
     }
@@ -600,7 +326,8 @@ find_rounding(const struct uop *sink, bool *out_rounds)
 }
 
 /* The plan's values, from those looked up: numbers that are arguments of `old`
- * or differ from its are arguments. False where one of them may not be. */
+ * or differ from its are arguments, and so is n. False where one of them may
+ * not be. */
 static bool
 choose_numbers(const struct tensor_runtime *rt, const struct rt_form *was,
                const struct rt_form *is, const struct rt_plan *old,
@@ -624,283 +351,233 @@ choose_numbers(const struct tensor_runtime *rt, const struct rt_form *was,
     return true;
 }
 
-/* The least n for which all sizes are more than one: one is another graph. */
-static int64_t
-least_size(const struct rt_sized *sized)
+/* A graph being read in the order of its form. */
+struct reader {
+    const struct tensor_runtime *rt;
+    struct rt_sized *sized;
+    size_t at, nth;  /* size, number */
+    size_t *first;   /* by id: the first of its sizes */
+    bool is_refused; /* no such graph for any size */
+};
+
+/* a * n + b is at least `least` for all n of the symbol. */
+static void
+bound_size(struct reader *r, int64_t a, int64_t b, int64_t least)
 {
-    int64_t least = 2;
-    size_t i;
+    struct dim_symbol *n = &r->sized->table->symbols[0];
+    int64_t by = least - b;
 
-    for (i = 0; i < sized->form.n_sizes; i++) {
-        const struct rt_extent *at = &sized->places[i];
-
-        while (at->a > 0 && at->a * least + at->b < 2)
-            least++;
-    }
-    return least;
+    if (a > 0 && by > 0 && (by + a - 1) / a > n->min)
+        n->min = (by + a - 1) / a;
+    if (a < 0 && by > 0)
+        r->is_refused = true;
+    else if (a < 0 && by / a < n->max)
+        n->max = by / a;
 }
 
-/* The greatest prime up to n; 0: there is none. */
+/* The next size as a word of the table. */
 static int64_t
-prime_below(int64_t n)
+next_size(struct reader *r, int64_t least)
 {
-    int64_t k;
+    const struct rt_extent *at = &r->sized->places[r->at++];
+    struct dim_table *t = r->sized->table;
+    int64_t d = dim_add(t, dim_mul(t, at->a, t->symbols[0].dim), at->b);
 
-    for (; n > 1; n--) {
-        for (k = 2; k * k <= n && n % k; k++)
-            ;
-        if (k * k > n)
-            return n;
-    }
-    return 0;
+    bound_size(r, at->a, at->b, least);
+    r->is_refused |= d == DIM_BAD;
+    return d;
 }
 
-/* The number for n, up to `most`: no product of other sizes is a prime, but
- * they may be one. 0: there is none. */
-static int64_t
-choose_bound(struct rt_sized *out, int64_t most)
+static const struct uop_dims *
+next_sizes(struct reader *r, struct uop_graph *g, uint32_t n, int64_t least)
 {
-    int64_t n = prime_below(most);
-    uint32_t tries;
+    int64_t d[2 * TN_MAX_RANK];
+    uint32_t i;
 
-    for (tries = 0; n && tries < MAX_TRIES; tries++) {
-        if (add_sizes(out, n))
-            return n;
-        n = prime_below(n - 1);
-    }
-    return 0;
+    assert(n <= 2 * TN_MAX_RANK);
+    for (i = 0; i < n; i++)
+        d[i] = next_size(r, least);
+    return uop_dims(g, d, n);
 }
 
-/* The same, from `least` on. */
-static int64_t
-choose_beyond(struct rt_sized *out, int64_t least)
+/* A slice ends in what it is taken from. */
+static void
+bound_slice(struct reader *r, const struct uop *u, uint32_t n)
 {
-    int64_t n = least;
-    uint32_t tries = 0;
+    const struct rt_extent *from = &r->sized->places[r->first[u->src[0]->id]];
+    const struct rt_extent *ends = &r->sized->places[r->at];
+    uint32_t i;
 
-    while (++n < 2 * MOST && tries < MAX_TRIES) {
-        if (prime_below(n) != n)
-            continue;
-        tries++;
-        if (add_sizes(out, n))
-            return n;
-    }
-    return 0;
+    for (i = 0; i < n; i++)
+        bound_size(r, from[i].a - ends[2 * i + 1].a,
+                   from[i].b - ends[2 * i + 1].b, 0);
 }
 
-/* Builds the graph at the greatest bound at which it does not cost much more
- * than it does now. */
+static const struct uop *
+read_node(struct reader *r, struct uop_graph *g, const struct uop *u,
+          const struct uop *const *built)
+{
+    const struct uop_dims *shape = uop_shape(&r->rt->graphs, u), *was;
+    const struct uop *src[UOP_MAX_CALL_SRC];
+    struct dim_table *t = r->sized->table;
+    int64_t d[TN_MAX_RANK + 1];
+    union uop_arg arg = u->arg;
+    uint32_t i, n = shape->n;
+
+    for (i = 0; i < u->n_src && i < UOP_MAX_CALL_SRC; i++)
+        src[i] = built[u->src[i]->id];
+    r->first[u->id] = r->at;
+    shape = next_sizes(r, g, n, 2); /* 1 is another graph */
+    if (!shape || g->failed)
+        return &uop_failed;
+    if (u->op == UOP_VAR) {
+        arg.i = (int64_t)r->nth++;
+    } else if (u->op == UOP_PAD || u->op == UOP_SHRINK) {
+        if (u->op == UOP_SHRINK)
+            bound_slice(r, u, n);
+        arg.dims = next_sizes(r, g, 2 * n, 0);
+    } else if (u->op == UOP_IOTA) {
+        arg.i = shape->d[0];
+    } else if (u->op == UOP_RESHAPE || u->op == UOP_EXPAND) {
+        arg.dims = shape;
+        was = uop_shape(g, src[0]);
+        r->is_refused |=
+            u->op == UOP_RESHAPE &&
+            !dims_same_numel(t, was->d, was->n, shape->d, shape->n);
+    } else if (u->op == UOP_BUFFER) {
+        d[0] = arg.dims->d[0];
+        memcpy(d + 1, shape->d, n * sizeof(*d));
+        arg.dims = uop_dims(g, d, n + 1);
+    } else if (uop_op_infos[u->op].arg_kind == UOP_ARG_DIMS) {
+        arg.dims = uop_dims(g, arg.dims->d, arg.dims->n);
+    }
+    r->is_refused |= u->op == UOP_ASSIGN || u->op == UOP_CALL;
+    /* its network is one of so many keys */
+    r->is_refused |= u->op == UOP_SORT_AXIS && dim_is_expr(shape->d[1]);
+    return g->failed
+               ? &uop_failed
+               : uop_new_shaped(g, u->op, u->dtype, arg, src, u->n_src, shape);
+}
+
+/* Makes the structure with its sizes as words in out->words. */
 static bell_status
-build_bounded(struct reader *r, struct rt_sized *out, int64_t now,
-              uint32_t n_examples, struct uop_graph *g,
-              const struct uop **roots)
+read_graph(struct reader *r, const struct uop *sink, struct rt_sized *out)
 {
-    int64_t bound, most;
-    double work;
+    const struct uop **list, **built;
+    struct uop_graph *g = &out->words;
+    union uop_arg none = {.bits = 0};
+    bool is_good;
+    size_t n, i;
 
-    r->n = now;
-    r->most = MOST;
-    BELL_TRY(read_graph(r, g, roots));
-    work = r->work;
-    most = r->most;
-    for (bound = MOST; bound >= LEAST && !r->is_refused; bound /= 2) {
-        if (bound > ALWAYS && bound > GROWTH * now)
-            continue;
-        r->n = choose_bound(out, bound < most ? bound : most);
-        if (r->n < now)
-            break;
-        uop_graph_fini(g);
-        uop_graph_init(g);
-        r->at = r->nth = 0;
-        r->work = 0;
-        BELL_TRY(read_graph(r, g, roots));
-        if (r->work > SMALL_WORK &&
-            (r->work > MAX_WASTE * work || n_examples < MORE))
-            continue;
-        out->sizes.max[0] = r->n;
-        out->sizes.min[0] = least_size(out);
-        if (out->sizes.min[0] <= now && !r->is_refused)
-            return BELL_OK;
+    BELL_TRY(uop_canonical_order(sink, &list, &n));
+    built = host_alloc(((size_t)sink->id + 1) * sizeof(*built));
+    r->first = host_alloc(((size_t)sink->id + 1) * sizeof(*r->first));
+    is_good = built && r->first;
+    g->has_marks = r->rt->labels != NULL;
+    for (i = 0; i + 1 < n && is_good; i++)
+        built[list[i]->id] = read_node(r, g, list[i], built);
+    for (i = 0; i < sink->n_src && is_good; i++)
+        list[i] = built[sink->src[i]->id];
+    if (is_good)
+        out->sink = uop_new(g, UOP_SINK, UOP_VOID, 1, none, list, sink->n_src);
+    host_free(list);
+    host_free(built);
+    host_free(r->first);
+    if (!is_good)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
+    return uop_graph_status(g);
+}
+
+/* The elements of all nodes at n. */
+static double
+work_at(const struct rt_sized *sized, int64_t n)
+{
+    double work = 0, each;
+    size_t i;
+    uint32_t k;
+
+    for (i = 0; i < sized->words.n_nodes; i++) {
+        const struct uop_dims *shape = sized->words.shapes[i];
+
+        for (each = 1, k = 0; shape && k < shape->n; k++)
+            each *= (double)dim_value(sized->table, shape->d[k], &n);
+        work += each;
     }
-    out->sizes.n = 0;
+    return work;
+}
+
+/* Lowers the bound to one at which the work is little, or n at most twice what
+ * it is now. */
+static void
+choose_bound(struct rt_sized *out, int64_t now)
+{
+    struct dim_symbol *n = &out->table->symbols[0];
+
+    while (n->max / 2 >= 2 * now && work_at(out, n->max) > SMALL_WORK)
+        n->max /= 2;
+}
+
+/* Begins the plan and its table, for what is read. */
+static bell_status
+begin_sized(const struct rt_form *form, struct rt_plan *plan,
+            struct rt_sized *out)
+{
+    out->places = host_calloc(form->n_sizes + 1, sizeof(*out->places));
+    out->table = host_alloc(sizeof(*out->table));
+    plan->values = host_calloc(form->n_numbers + 1, sizeof(*plan->values));
+    plan->steps = host_calloc(form->n_numbers + 1, sizeof(*plan->steps));
+    if (out->table)
+        dim_table_init(out->table);
+    if (!out->places || !out->table || !plan->values || !plan->steps)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
+    return BELL_OK;
+}
+
+/* What the sizes are of n is known: reads the structure. */
+static bell_status
+read_sized(struct tensor_runtime *rt, const struct rt_form *form,
+           struct rt_plan *plan, struct rt_sized *out)
+{
+    struct reader r = {.rt = rt, .sized = out};
+    int64_t now = form->sizes[out->first];
+    const struct dim_symbol *n = &out->table->symbols[0];
+
+    if (dim_symbol(out->table, "n", 1,
+                   GROWTH * now > ALWAYS ? GROWTH * now : ALWAYS) == DIM_BAD)
+        return BELL_OK;
+    out->key = key_of(rt, form);
+    plan->values[form->n_numbers].bits = (uint64_t)now;
+    BELL_TRY(rt_form_of(&rt->graphs, plan->sink, &rt->values, &out->form));
+    BELL_TRY(read_graph(&r, plan->sink, out));
+    if (!r.is_refused)
+        choose_bound(out, now);
+    plan->any_size = !r.is_refused && n->min <= now && now <= n->max;
+    plan->symbols = plan->any_size;
     return BELL_OK;
 }
 
 bell_status
 rt_sizes_build(struct tensor_runtime *rt, const struct rt_form *form,
-               struct rt_plan *plan, struct uop_graph *g,
-               const struct uop **roots, struct rt_sized *out)
+               struct rt_plan *plan, struct rt_sized *out)
 {
-    uint32_t n_examples, n_sized;
-    const struct rt_plan *old = find_example(rt, form, &n_examples, &n_sized);
-    struct reader r = {.rt = rt, .plan = plan, .sized = out};
+    const struct rt_plan *old = find_example(rt, form);
     struct rt_values values = {0};
-    struct rt_form was = {0}, is = {0};
-    bell_status status = BELL_OK;
-    int64_t now = 0;
-    bool rounds;
+    struct rt_form was = {0};
+    bell_status status;
+    bool adds;
 
-    memset(out, 0, sizeof(*out));
-    BELL_TRY(find_rounding(plan->sink, &rounds));
-    if (n_examples < (rounds ? MIN_ROUNDED : MIN_EXAMPLES) ||
-        n_sized >= MAX_SIZED)
+    BELL_TRY(adds_floats(plan->sink, &adds));
+    if (!old || adds)
         return BELL_OK;
+    BELL_TRY(begin_sized(form, plan, out));
     values.list = old->values;
     values.n = old->n_values;
-    out->places = host_calloc(form->n_sizes + 1, sizeof(*out->places));
-    plan->values = host_calloc(form->n_numbers + 1, sizeof(*plan->values));
-    plan->steps = host_calloc(form->n_numbers + 1, sizeof(*plan->steps));
-    if (!out->places || !plan->values || !plan->steps)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
     status = rt_form_of(&rt->graphs, old->sink, &values, &was);
     if (status == BELL_OK && same_form(&was, form) &&
-        fit_sizes(&was, form, out->places, &now) &&
-        choose_numbers(rt, &was, form, old, plan)) {
-        status = rt_form_of(&rt->graphs, plan->sink, &rt->values, &is);
-        out->form = is;
-        out->key = key_of(rt, form);
-        out->sizes.vars[0] = (int64_t)form->n_numbers;
-        if (status == BELL_OK)
-            status = begin_table(out);
-        if (status == BELL_OK)
-            status = build_bounded(&r, out, now, n_examples, g, roots);
-    }
+        fit_sizes(&was, form, out) && choose_numbers(rt, &was, form, old, plan))
+        status = read_sized(rt, form, plan, out);
     rt_form_fini(&was);
-    if (status != BELL_OK || !out->sizes.n)
-        return status;
-    plan->values[form->n_numbers] = (struct rt_value){.bits = (uint64_t)now};
-    plan->any_size = true;
-    BELL_TRY(rt_sizes_count(plan, &out->sizes));
-    plan->counts->now[0] = now;
-    return rt_sizes_take(rt, plan);
-}
-
-bell_status
-rt_sizes_take(struct tensor_runtime *rt, const struct rt_plan *plan)
-{
-    struct rt_values *values = &rt->values;
-
-    if (host_grow((void **)&values->list, &values->cap, plan->n_values,
-                  sizeof(*values->list)) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
-    memcpy(values->list, plan->values, plan->n_values * sizeof(*values->list));
-    values->n = plan->n_values;
-    return BELL_OK;
-}
-
-/* ---- at once ---- */
-
-static bool
-is_first(const struct tensor_runtime *rt, const struct rt_sized *sized)
-{
-    size_t i;
-
-    for (i = 0; i < rt->n_sized; i++) {
-        if (rt->sized[i].key == sized->key &&
-            same_form(&rt->sized[i].form, &sized->form))
-            return false;
-    }
-    return true;
-}
-
-/* Is a number of the plan, which has it as it is, likely one of its size? */
-static bool
-has_size_as_number(const struct rt_plan *plan, size_t n_numbers, int64_t size)
-{
-    size_t i;
-
-    for (i = 0; i < n_numbers; i++) {
-        const struct rt_value *v = &plan->values[i];
-        int64_t above = (int64_t)v->bits - size;
-
-        if (!plan->steps[i] && rt_vary_may(v) &&
-            !uop_dtype_infos[v->dtype].is_float && above >= -1 && above <= 1)
-            return true;
-    }
-    return false;
-}
-
-/* Sizes have a number that is more than the bound, so that all up to it are
- * told from it; also where that is all rows of a tensor. */
-static bell_status
-build_first(struct reader *r, struct rt_sized *out, int64_t now,
-            struct uop_graph *g, const struct uop **roots)
-{
-    int64_t bound, most;
-
-    r->n = now;
-    r->most = ALWAYS;
-    BELL_TRY(read_graph(r, g, roots));
-    most = r->most;
-    for (bound = ALWAYS; bound >= LEAST && !r->is_refused; bound /= 2) {
-        out->sizes.max[0] = bound < most ? bound : most;
-        r->n = choose_beyond(out, out->sizes.max[0]);
-        if (r->n == 0 || out->sizes.max[0] < now)
-            break;
-        uop_graph_fini(g);
-        uop_graph_init(g);
-        r->at = r->nth = 0;
-        r->work = 0;
-        BELL_TRY(read_graph(r, g, roots));
-        if (r->work > FIRST_WORK)
-            continue;
-        out->sizes.min[0] = 1;
-        out->sizes.is_beyond = true;
-        if (!r->is_refused)
-            return BELL_OK;
-    }
-    out->sizes.n = 0;
-    return BELL_OK;
-}
-
-bell_status
-rt_sizes_guess(struct tensor_runtime *rt, const struct rt_plan *first,
-               struct rt_plan *plan, struct uop_graph *g,
-               const struct uop **roots, struct rt_sized *out)
-{
-    struct reader r = {.rt = rt, .plan = plan, .sized = out};
-    uint32_t offsets[RT_MAX_OFFSETS];
-    int64_t now;
-    bool rounds;
-    size_t n, i;
-
-    memset(out, 0, sizeof(*out));
-    BELL_TRY(find_rounding(first->sink, &rounds));
-    if (rounds)
-        return BELL_OK;
-    BELL_TRY(rt_form_of(&rt->graphs, first->sink, &rt->values, &out->form));
-    n = out->form.n_numbers;
-    out->key = key_of(rt, &out->form);
-    out->places = host_calloc(out->form.n_sizes + 1, sizeof(*out->places));
-    plan->values = host_calloc(n + 1 + RT_MAX_OFFSETS, sizeof(*plan->values));
-    plan->steps = host_calloc(n + 1 + RT_MAX_OFFSETS, sizeof(*plan->steps));
-    if (!out->places || !plan->values || !plan->steps)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
-    BELL_TRY(
-        rt_rows_find(rt, first, out->places, offsets, &out->n_offsets, &now));
-    if (!out->n_offsets)
-        return BELL_OK;
-    plan->n_values = (uint32_t)n + 1 + out->n_offsets;
-    for (i = 0; i < n; i++) {
-        plan->values[i] = first->values[out->form.numbers[i]];
-        plan->steps[i] = first->steps[out->form.numbers[i]];
-    }
-    plan->values[n] = (struct rt_value){.bits = (uint64_t)now};
-    plan->steps[n] = 1;
-    for (i = 0; i < out->n_offsets; i++) {
-        plan->values[n + 1 + i] = first->values[offsets[i]];
-        plan->steps[n + 1 + i] = first->steps[offsets[i]];
-    }
-    out->sizes.vars[0] = (int64_t)n;
-    BELL_TRY(begin_table(out));
-    if (is_first(rt, out) && !has_size_as_number(plan, n, now))
-        BELL_TRY(build_first(&r, out, now, g, roots));
-    plan->any_size = out->sizes.n != 0;
-    if (!plan->any_size)
-        return BELL_OK;
-    BELL_TRY(rt_sizes_count(plan, &out->sizes));
-    plan->counts->now[0] = now;
-    return BELL_OK;
+    return status;
 }
 
 /* ---- memory ---- */
@@ -978,7 +655,7 @@ rt_sizes_place(struct rt_plan *plan)
             continue;
         grows = true;
         c->placed[s] = c->now[s] + c->now[s] / 2;
-        if (plan->symbols && c->placed[s] > c->most[s])
+        if (c->placed[s] > c->most[s])
             c->placed[s] = c->most[s];
     }
     if (grows) {

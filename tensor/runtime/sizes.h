@@ -1,17 +1,12 @@
-/* Plans for any size: a graph that comes again and again with other sizes.
+/* Plans for any size: a graph that comes again with other sizes.
  *
  * The form of a graph is its structure without sizes, offsets and numbers.
- * When a form comes for the second time (the third, if it adds floats up; the
- * seventh, if its kernels have much to do) with sizes that no plan is for, and
- * all that differs from an earlier one is a * n + b of one size n, a plan is
- * made in which n is an argument of the kernels, up to a bound. A small graph
- * that takes the first few rows of a tensor has such a plan at once, if it adds
- * no floats up (rows.h). What it makes is what constants make, but for sums of
- * floats: the order in which they add up is the plan's, not that which a kernel
- * for one size would have.
- *
- * The graph of such a plan has numbers for what varies which nothing else in
- * it has (struct sched_sizes); scheduling turns them into index arithmetic.
+ * When a form comes for the second time, adds no floats up, and all that
+ * differs from the first time is a * n + b of one size n, its sizes become
+ * expressions of n, a symbol of a table of its own (uops/dim.h), and it gets
+ * the plan that it would have if the program had said so (vary.h). Results are
+ * those of constants to the bit: graphs that add floats up, whose order is that
+ * of a kernel's sizes, have a plan for each size.
  */
 #ifndef BELL_TENSOR_RUNTIME_SIZES_H
 #define BELL_TENSOR_RUNTIME_SIZES_H
@@ -35,24 +30,22 @@ struct rt_form {
     uint64_t hash;
 };
 
-/* What a size of the form is: a * n + b, and the value of an offset. */
+/* What a size of the form is: a * n + b. */
 struct rt_extent {
     int64_t a, b;
-    uint32_t offset; /* 1 + its number; 0: none */
 };
 
-#define RT_MAX_OFFSETS 8
-
-/* A plan for any size. Its values are the numbers of the graph, then n, then
- * the offsets. */
+/* A plan for any size. Its values are the numbers of the graph, then n. */
 struct rt_sized {
     uint32_t plan; /* its number */
     uint64_t key;  /* of form and math */
     struct rt_form form;
     struct rt_extent *places; /* by size of the form */
-    struct sched_sizes sizes;
-    struct dim_table *table; /* owned: n is its symbol 0 */
-    uint32_t n_offsets;
+    size_t first;             /* of these, one that is n */
+    struct dim_table *table;  /* owned: n is its symbol 0 */
+    struct uop_graph words;   /* while it is made: the structure with sizes of
+                               * the table, */
+    const struct uop *sink;   /* under this one */
 };
 
 /* The form of the graph under `sink`, of `g`, whose values are these. Owned:
@@ -69,26 +62,14 @@ BELL_MUST_CHECK bell_status rt_sizes_find(struct tensor_runtime *rt,
                                           const struct rt_form *form,
                                           uint32_t *out_plan);
 
-/* Makes in `g` the graph of a plan for any size that the graph under `sink` is
- * one of, from what it has been before, and fills in the plan's values; roots[]
- * has room for those of the sink. `out` is owned (rt_sized_fini); out->sizes.n
- * is 0 where nothing comes of it. */
-BELL_MUST_CHECK bell_status rt_sizes_build(
-    struct tensor_runtime *rt, const struct rt_form *form, struct rt_plan *plan,
-    struct uop_graph *g, const struct uop **roots, struct rt_sized *out);
-
-/* The same for a graph that comes for the first time, if it is small and takes
- * rows of tensors: how many they are is the size, where they begin are offsets.
- * `first` is its plan with what rt_vary_guess found. */
-BELL_MUST_CHECK bell_status rt_sizes_guess(struct tensor_runtime *rt,
-                                           const struct rt_plan *first,
+/* Makes the structure of a plan for any size that the graph of this form,
+ * plan->sink, is one of, and fills in the plan's values; plan->any_size is
+ * false where nothing comes of it. `out` is of rt_sized_init, and owned. */
+BELL_MUST_CHECK bell_status rt_sizes_build(struct tensor_runtime *rt,
+                                           const struct rt_form *form,
                                            struct rt_plan *plan,
-                                           struct uop_graph *g,
-                                           const struct uop **roots,
                                            struct rt_sized *out);
-/* The values that were looked up become those that the plan was made with. */
-BELL_MUST_CHECK bell_status rt_sizes_take(struct tensor_runtime *rt,
-                                          const struct rt_plan *plan);
+void rt_sized_init(struct rt_sized *sized);
 void rt_sized_fini(struct rt_sized *sized);
 
 /* Prepares the plan for sizes of the table. */

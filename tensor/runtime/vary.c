@@ -476,8 +476,10 @@ rt_vary_word(const struct tensor_runtime *rt, const struct rt_plan *plan,
 /* ---- its graph ---- */
 
 struct build {
-    const struct tensor_runtime *rt;
     const struct rt_plan *plan;
+    const struct uop_graph *from; /* that the structure is in, under `sink` */
+    const struct uop *sink;
+    struct dim_table *dims; /* of its sizes; NULL: it has no symbols */
     struct uop_graph *g;
     struct sched_sizes *sizes;  /* NULL: none varies */
     int64_t n[DIM_MAX_SYMBOLS]; /* for the symbols' values */
@@ -549,8 +551,8 @@ place_offsets(struct build *b, const struct uop *u)
         if (var[0] && !step) {
             at = (int64_t)plan->values[var[0] - 1].bits;
             d[2 * i] = at;
-            d[2 * i + 1] = sum_of(b->rt->values.dims, d[2 * i + 1],
-                                  u->op == UOP_SHRINK ? at : -at);
+            d[2 * i + 1] =
+                sum_of(b->dims, d[2 * i + 1], u->op == UOP_SHRINK ? at : -at);
         }
         d[2 * i] = place_size(b, d[2 * i]);
         d[2 * i + 1] = place_size(b, d[2 * i + 1]);
@@ -565,7 +567,7 @@ static const struct uop *
 build_node(struct build *b, const struct uop *u, const struct uop *const *built)
 {
     const struct rt_plan *plan = b->plan;
-    const struct uop_dims *shape = uop_shape(&b->rt->graphs, u);
+    const struct uop_dims *shape = uop_shape(b->from, u);
     const struct uop *src[UOP_MAX_CALL_SRC];
     union uop_arg arg = u->arg;
     enum uop_op op = u->op;
@@ -601,13 +603,13 @@ build_node(struct build *b, const struct uop *u, const struct uop *const *built)
 static bell_status
 build_graph(struct build *b, const struct uop **roots)
 {
-    const struct uop *sink = b->plan->sink, **list, **built;
+    const struct uop *sink = b->sink, **list, **built;
     uint32_t n_roots = sink->n_src;
     size_t n, i;
 
     BELL_TRY(uop_canonical_order(sink, &list, &n));
-    built = host_alloc(b->rt->graphs.n_nodes * sizeof(*built) + 1);
-    b->g->has_marks = b->rt->labels != NULL;
+    built = host_alloc(b->from->n_nodes * sizeof(*built) + 1);
+    b->g->has_marks = b->from->has_marks;
     for (i = 0; i + 1 < n && built; i++) {
         b->g->mark = (uint32_t)i + 1; /* named.h */
         built[list[i]->id] = build_node(b, list[i], built);
@@ -625,7 +627,11 @@ bell_status
 rt_vary_build(const struct tensor_runtime *rt, const struct rt_plan *plan,
               struct uop_graph *g, const struct uop **roots)
 {
-    struct build b = {.rt = rt, .plan = plan, .g = g};
+    struct build b = {.plan = plan,
+                      .from = &rt->graphs,
+                      .sink = plan->sink,
+                      .dims = rt->values.dims,
+                      .g = g};
 
     return build_graph(&b, roots);
 }
@@ -720,12 +726,17 @@ next_numbers(const struct dim_table *dims, const struct rt_plan *plan,
 }
 
 bell_status
-rt_vary_build_sized(const struct tensor_runtime *rt, const struct rt_plan *plan,
+rt_vary_build_sized(const struct rt_plan *plan, const struct uop_graph *from,
+                    const struct uop *sink, struct dim_table *dims,
                     struct uop_graph *g, const struct uop **roots,
                     struct sched_sizes *out_sizes)
 {
-    struct dim_table *dims = rt->values.dims;
-    struct build b = {.rt = rt, .plan = plan, .g = g, .sizes = out_sizes};
+    struct build b = {.plan = plan,
+                      .from = from,
+                      .sink = sink,
+                      .dims = dims,
+                      .g = g,
+                      .sizes = out_sizes};
     bell_status status = BELL_OK;
     bool is_found = false;
     uint32_t tries;
@@ -840,12 +851,8 @@ explain_sizes(struct tensor_runtime *rt, uint32_t number,
     if (other != RT_NO_PLAN)
         u = find_difference(rt, list, n, &rt->plans[other]);
     if (!u) {
-        shape[0] = 0;
-        if (plan->any_size)
-            snprintf(shape, sizeof(shape), ", for up to %" PRId64 " rows",
-                     rt->sized[rt->n_sized - 1].sizes.max[0]);
-        LOG(LOG_PLAN, "plan %u, %u kernels: a new graph of %zu nodes%s", number,
-            plan->sched.n_items, n, shape);
+        LOG(LOG_PLAN, "plan %u, %u kernels: a new graph of %zu nodes", number,
+            plan->sched.n_items, n);
         return;
     }
     print_shape(&rt->graphs, u, shape, sizeof(shape));
@@ -853,8 +860,8 @@ explain_sizes(struct tensor_runtime *rt, uint32_t number,
         LOG(LOG_PLAN,
             "plan %u, %u kernels: as plan %u, but of any size up to %" PRId64
             ", an argument now: %s, %s",
-            number, plan->sched.n_items, other,
-            rt->sized[rt->n_sized - 1].sizes.max[0], function_of(u), shape);
+            number, plan->sched.n_items, other, plan->counts->most[0],
+            function_of(u), shape);
         return;
     }
     LOG(LOG_PLAN, "plan %u, %u kernels: as plan %u, but of other sizes: %s, %s",
@@ -864,8 +871,9 @@ explain_sizes(struct tensor_runtime *rt, uint32_t number,
     rt->told_plans = true;
     log_print(LOG_PLAN,
               "%u graphs that differ in sizes alone were compiled, each anew; "
-              "the last by %s, now %s. Sizes that stay the same (padded, or "
-              "masked) are compiled once; BELL_DEBUG=plan tells each",
+              "the last by %s, now %s. Sizes that are symbols (bell_symbol) or "
+              "stay the same (padded, or masked) are compiled once; "
+              "BELL_DEBUG=plan tells each",
               n_same + 1, function_of(u), shape);
 }
 

@@ -104,13 +104,13 @@ BELL_MUST_CHECK bell_status rt_vary_build(const struct tensor_runtime *rt,
                                           struct uop_graph *g,
                                           const struct uop **roots);
 
-/* The same where sizes are of symbols: in the graph they have numbers that
- * nothing else in it has, which *out_sizes lists. */
-BELL_MUST_CHECK bell_status rt_vary_build_sized(const struct tensor_runtime *rt,
-                                                const struct rt_plan *plan,
-                                                struct uop_graph *g,
-                                                const struct uop **roots,
-                                                struct sched_sizes *out_sizes);
+/* The same where sizes are of symbols: `from` is the graph of plan->sink, or
+ * one of its own, with sizes of `dims` under `sink`. In the plan's graph they
+ * have numbers that nothing else in it has, which *out_sizes lists. */
+BELL_MUST_CHECK bell_status rt_vary_build_sized(
+    const struct rt_plan *plan, const struct uop_graph *from,
+    const struct uop *sink, struct dim_table *dims, struct uop_graph *g,
+    const struct uop **roots, struct sched_sizes *out_sizes);
 
 /* The argument word for value `i` of the graph that is looked up. */
 uint64_t rt_vary_word(const struct tensor_runtime *rt,
