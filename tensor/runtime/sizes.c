@@ -304,22 +304,21 @@ fit_sizes(const struct rt_form *was, const struct rt_form *is,
     return true;
 }
 
-/* Results would depend on how often the graph was seen, in their last bits: the
- * order in which floats add up is that of a kernel's sizes. */
+/* The order in which a kernel reduces is that of its sizes: it shows in the last
+ * bits of floats that add up, and in which zero is the greatest, 0 or -0. */
 static bell_status
-adds_floats(const struct uop *sink, bool *out_adds)
+reduces_floats(const struct uop *sink, bool *out_reduces)
 {
     const struct uop **list;
     size_t n, i;
 
     BELL_TRY(uop_canonical_order(sink, &list, &n));
-    *out_adds = false;
+    *out_reduces = false;
     for (i = 0; i < n; i++) {
         const struct uop *u = list[i];
 
-        *out_adds |=
-            u->op == UOP_SCAN || (u->op == UOP_REDUCE_AXIS && uop_is_float(u) &&
-                                  uop_reduce_op(u) != UOP_MAX);
+        *out_reduces |=
+            u->op == UOP_SCAN || (u->op == UOP_REDUCE_AXIS && uop_is_float(u));
     }
     host_free(list);
     return BELL_OK;
@@ -564,10 +563,10 @@ rt_sizes_build(struct tensor_runtime *rt, const struct rt_form *form,
     struct rt_values values = {0};
     struct rt_form was = {0};
     bell_status status;
-    bool adds;
+    bool reduces;
 
-    BELL_TRY(adds_floats(plan->sink, &adds));
-    if (!old || adds)
+    BELL_TRY(reduces_floats(plan->sink, &reduces));
+    if (!old || reduces)
         return BELL_OK;
     BELL_TRY(begin_sized(form, plan, out));
     values.list = old->values;

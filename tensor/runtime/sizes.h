@@ -1,12 +1,12 @@
 /* Plans for any size: a graph that comes again with other sizes.
  *
  * The form of a graph is its structure without sizes, offsets and numbers.
- * When a form comes for the second time, adds no floats up, and all that
+ * When a form comes for the second time, reduces no floats, and all that
  * differs from the first time is a * n + b of one size n, its sizes become
  * expressions of n, a symbol of a table of its own (uops/dim.h), and it gets
  * the plan that it would have if the program had said so (vary.h). Results are
- * those of constants to the bit: graphs that add floats up, whose order is that
- * of a kernel's sizes, have a plan for each size.
+ * those of constants to the bit: graphs that reduce floats, in an order that is
+ * that of a kernel's sizes, have a plan for each size.
  */
 #ifndef BELL_TENSOR_RUNTIME_SIZES_H
 #define BELL_TENSOR_RUNTIME_SIZES_H

@@ -330,6 +330,20 @@ anywhere_grown(struct bell_tensor *x, int i)
     return bell_mul_scalar(bell_max(x, BELL_DIMS(1), true), i + 0.5);
 }
 
+/* Zeros of both signs: which of them is the greatest, the order says. */
+static struct bell_tensor *
+zeros(struct bell_tensor *x, int i)
+{
+    static float values[N_ROWS * N_COLS];
+    int k;
+
+    for (k = 0; k < N_ROWS * N_COLS; k++)
+        values[k] = k * 7919 % 1000 % 3 ? 0.0f : -0.0f;
+    x = bell_from_data(bell_context_of(x), BELL_DIMS(N_ROWS, N_COLS),
+                       BELL_FLOAT32, values);
+    return bell_max(bell_narrow(x, 0, 0, 2 + i), BELL_DIMS(0), false);
+}
+
 /* Of two tensors. */
 static struct bell_tensor *
 both_grown(struct bell_tensor *x, int i)
@@ -340,8 +354,8 @@ both_grown(struct bell_tensor *x, int i)
     return bell_minimum(bell_narrow(x, 0, 2 * i, 2 + i), bell_add(y, y));
 }
 
-/* Sizes that recur are arguments of the second plan, where no floats are added
- * up; else each has kernels of its own. */
+/* Sizes that recur are arguments of the second plan, where no floats are
+ * reduced; else each has kernels of its own. */
 static void
 check_sizes(const char *device)
 {
@@ -352,14 +366,15 @@ check_sizes(const char *device)
     } loops[] = {
         {"growing", growing, 2},
         {"appended", appended, 3},
-        {"widest", widest, 3},
+        {"widest", widest, 14},
         {"from eight", from_eight, 2},
         {"from behind", from_behind, 2},
-        {"rows and more", anywhere_grown, 3},
+        {"rows and more", anywhere_grown, 14},
+        {"zeros", zeros, 14},
         {"of two", both_grown, 2},
         {"rows", rows_normed, 14},
         {"heads", heads, 2},
-        {"greatest", greatest, 2},
+        {"greatest", greatest, 14},
         {"whole numbers", whole_numbers, 2},
         {"means", means, 7},
         {"attention", attended, 28},
