@@ -755,13 +755,41 @@ test_shrinking(void **state)
         }
         x = bell_from_data(ctx, BELL_DIMS(rows[i], 66 - rows[i]), BELL_FLOAT32,
                            values);
-        x = bell_contiguous(bell_add_scalar(x, 1));
+        x = bell_contiguous(bell_add_scalar(bell_cast(x, BELL_INT32), 1));
         x = bell_contiguous(bell_flip(x, axis, 1));
         x = bell_sum(bell_contiguous(x), BELL_NO_DIMS, false);
         if (bell_item_f64(x, &got) != BELL_OK)
             fail_msg("%d rows: %s", rows[i], bell_error_last()->message);
-        assert_true(fabs(got - want) <= 1e-5 * want);
+        assert_true(got == want);
     }
+    assert_int_equal(((struct tensor_runtime *)ctx->runtime)->n_plans, 2);
+    bell_context_destroy(ctx);
+}
+
+/* Beyond the bound another plan is for more. */
+static void
+test_bound(void **state)
+{
+    static const int rows[] = {3, 4, 2048, 2049, 5, 9000, 2050};
+    static float values[9000], out[9000];
+    struct bell_context *ctx;
+    struct bell_tensor *x;
+    size_t i;
+    int k;
+
+    (void)state;
+    for (k = 0; k < 9000; k++)
+        values[k] = (float)k;
+    assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+    for (i = 0; i < ARRAY_LEN(rows); i++) {
+        size_t size = (size_t)rows[i] * sizeof(*out);
+
+        x = bell_from_data(ctx, BELL_DIMS(rows[i]), BELL_FLOAT32, values);
+        assert_int_equal(bell_read(bell_neg(x), out, size), BELL_OK);
+        for (k = 0; k < rows[i]; k++)
+            assert_true(out[k] == -values[k]);
+    }
+    assert_int_equal(((struct tensor_runtime *)ctx->runtime)->n_plans, 3);
     bell_context_destroy(ctx);
 }
 
@@ -802,7 +830,8 @@ main(void)
         cmocka_unit_test(test_train),     cmocka_unit_test(test_memory),
         cmocka_unit_test(test_sizes),     cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_kept),      cmocka_unit_test(test_told),
-        cmocka_unit_test(test_shrinking), cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_shrinking), cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_no_memory),
     };
 
     return cmocka_run_group_tests_name("vary", tests, NULL, NULL);

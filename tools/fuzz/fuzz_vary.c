@@ -306,7 +306,7 @@ pick_size(const struct fuzz_program *prog)
 }
 
 static bool
-is_valid(struct bell_context *ctx, const struct fuzz_program *prog)
+can_build(struct bell_context *ctx, const struct fuzz_program *prog)
 {
     struct shapes s = {0};
 
@@ -328,7 +328,7 @@ run_sizes(struct bell_context *ctx, const struct fuzz_program *prog,
         for (calls = false;; calls = true) {
             *changed = *prog;
             grow(changed, size, by, calls);
-            if (is_valid(ctx, changed)) {
+            if (can_build(ctx, changed)) {
                 BELL_TRY(run_variant(ctx, changed, ++run, out));
                 break;
             }
