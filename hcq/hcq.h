@@ -459,7 +459,8 @@ BELL_MUST_CHECK bell_status hcq_transfer_create(
 
 /* Waits until the queue's timeline is `value`, as long as its device moves or
  * one does that it has a transfer with, or that has one with such a device, and
- * so on: of those that wait for each other, one may stand still for long. `transfers`: those of the queue that are not released.
+ * so on: one of those that wait for each other may stand still for long.
+ * `transfers`: those of the queue that are not released.
  * BELL_E_DEVICE_LOST: the queue's device, or one that was to give it values by
  * then; these never come, and the queue stands still until its device is
  * recovered. The loss of one that was to get some keeps nobody. */
