@@ -118,13 +118,15 @@ BELL_MUST_CHECK bell_status hcq_device_enumerate(
     struct hcq_device_desc *out_list, size_t cap, size_t *out_n);
 
 /* Opens BACKEND[:INDEX][@INTERFACE]. Without an index it is the backend's first
- * device that can be used. CL:NAME is the OpenCL device that has NAME
- * in its description. BACKEND@null:CHIP takes programs for that chip and runs
- * none (hcq_null.h). NULL means $BELL_DEVICE, or without it the first device of
- * the first backend that can be used; an OpenCL device that is the host's
- * processor is not meant. BELL_E_INVALID: not such a name;
- * BELL_E_NO_DEVICE: no such backend, index or interface, with what is known.
- * A device may be opened several times; the openings share nothing. */
+ * device that can be used. CL:NAME is the OpenCL device that has NAME in its
+ * description. BACKEND@null:CHIP takes programs for that chip and runs none
+ * (hcq_null.h).
+ *
+ * NULL means $BELL_DEVICE, or without it the first device of the first backend
+ * that can be used; an OpenCL device that is the host's processor is not meant.
+ * BELL_E_INVALID: not such a name; BELL_E_NO_DEVICE: no such backend, index or
+ * interface, with what is known. A device may be opened several times; the
+ * openings share nothing. */
 BELL_MUST_CHECK bell_status hcq_device_open(const char *name,
                                             struct hcq_device **out_dev);
 
@@ -460,10 +462,10 @@ BELL_MUST_CHECK bell_status hcq_transfer_create(
 /* Waits until the queue's timeline is `value`, as long as its device moves or
  * one does that it has a transfer with, or that has one with such a device, and
  * so on: one of those that wait for each other may stand still for long.
- * `transfers`: those of the queue that are not released.
- * BELL_E_DEVICE_LOST: the queue's device, or one that was to give it values by
- * then; these never come, and the queue stands still until its device is
- * recovered. The loss of one that was to get some keeps nobody. */
+ * `transfers`: those of the queue that are not released. BELL_E_DEVICE_LOST:
+ * the queue's device, or one that was to give it values by then; these never
+ * come, and the queue stands still until its device is recovered. The loss of
+ * one that was to get some keeps nobody. */
 BELL_MUST_CHECK bell_status
 hcq_transfer_wait(struct hcq_queue *queue, uint64_t value,
                   struct hcq_transfer *const *transfers, size_t n);
@@ -473,10 +475,10 @@ hcq_transfer_wait(struct hcq_queue *queue, uint64_t value,
  * has is undefined. */
 void hcq_transfer_give_up(struct hcq_transfer *transfer);
 
-/* For each of the two queues, once, by the thread that uses it: its timeline has
- * come to its value, or it was given up and the queue is destroyed. Before the
- * device is closed and, for the source's queue, before the source is destroyed.
- * The transfer is freed with the second call. NULL is allowed. */
+/* For each of the two queues, once, by the thread that uses it: its timeline
+ * has come to its value, or it was given up and the queue is destroyed. Before
+ * the device is closed and, for the source's queue, before the source is
+ * destroyed. The transfer is freed with the second call. NULL is allowed. */
 void hcq_transfer_release(struct hcq_transfer *transfer,
                           struct hcq_queue *queue);
 
@@ -546,12 +548,13 @@ enum hcq_words_flag {
 /* Words of the card's own, for bring-up and for what hcq has no command for:
  * methods of NVIDIA's channels, PM4 packets of AMD, on its copy queues SDMA's,
  * type 4 and 7 packets of Adreno. They are copied, and go where the command
- * stands; the words of one call stay together. What they say is the caller's
- * affair: state that hcq sets at a submission's start may be changed until its
- * end, what it sets once (where local memory lies, exceptions) may not; later
- * commands of the stream may rest on less than they think, a launch's memory is
- * visible to them after hcq_cs_barrier. On a chip of several dies each runs the
- * words.
+ * stands; the words of one call stay together.
+ *
+ * What they say is the caller's affair: state that hcq sets at a submission's
+ * start may be changed until its end, what it sets once (where local memory
+ * lies, exceptions) may not; later commands of the stream may rest on less than
+ * they think, a launch's memory is visible to them after hcq_cs_barrier. On a
+ * chip of several dies each runs the words.
  *
  * They are decoded first, and refused where a word has no name, a packet is not
  * whole or reserved bits are set: BELL_E_INVALID with the place and the decoded

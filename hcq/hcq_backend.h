@@ -237,9 +237,9 @@ struct hcq_device_ops {
      * stream. */
     struct hcq_extent (*packet_measure)(struct hcq_cs *cs,
                                         struct hcq_packet *packet);
-    /* A field of a packet that is no exec will be patched: where that may take
-     * more words, or other ones, sets HCQ_HEAD_FIXED. May
-     * narrow the place's range. */
+    /* A field of a packet that is not an exec will be patched: where that may
+     * take more words, or other ones, sets HCQ_HEAD_FIXED. May narrow the
+     * place's range. */
     void (*packet_fix)(const struct hcq_cs *cs, struct hcq_packet *packet,
                        unsigned field, struct hcq_place *place);
     /* A patch was put into a place of a bound stream (one of stream->places):

@@ -83,11 +83,11 @@ enum hcq_collective_algorithm {
     HCQ_COLLECTIVE_AUTO, /* the fastest by the model */
     /* Each rank reads all that it needs from where it is, and sums it. */
     HCQ_COLLECTIVE_ONE_SHOT,
-    /* Each rank makes a chunk of the result; then all get all chunks. Of
+    /* Each rank makes a chunk of the result; then all get all chunks. For
      * all-reduce and broadcast. */
     HCQ_COLLECTIVE_TWO_SHOT,
     /* Chunks go from neighbour to neighbour: partial sums from rank 0 to the
-     * last one and results back, or blocks around. Of all-reduce,
+     * last one and results back, or blocks around. For all-reduce,
      * reduce-scatter, all-gather and broadcast. */
     HCQ_COLLECTIVE_RING,
     HCQ_COLLECTIVE_ALGORITHM_COUNT

@@ -25,7 +25,8 @@ static const double assumed_rates[HCQ_LINK_KIND_COUNT] = {
 #define RING_CHUNKS_MAX 64
 #define RING_BYTES_MIN  4096.0 /* of a chunk */
 
-/* Without the mathematics library: the driver half needs the C library alone. */
+/* Without the mathematics library: the driver half needs the C library
+ * alone. */
 static double
 larger(double a, double b)
 {

@@ -265,7 +265,8 @@ find_signal(struct hcq_cs *cs, const char *what, const struct hcq_signal *sig,
 }
 
 /* A device that compares halves: a lower half begins anew where the upper one
- * grows, so of a signal that is beyond that already the upper half is enough. */
+ * grows, so of a signal that is beyond that already the upper half is
+ * enough. */
 static uint64_t
 look_at_signal(const struct hcq_signal *sig, uint64_t value)
 {
@@ -607,7 +608,7 @@ hcq_queue_create_with(struct hcq_device *dev, const struct hcq_queue_desc *desc,
     pthread_mutex_lock(&dev->lock);
     hcq_link_add(&dev->queues, &queue->link);
     pthread_mutex_unlock(&dev->lock);
-    bell_error_release(&hold); /* what it did without is no failure */
+    bell_error_release(&hold); /* a part that it did without is not a failure */
     *out_queue = queue;
     return BELL_OK;
 }
@@ -669,8 +670,9 @@ hcq_queue_wait(struct hcq_queue *queue, uint64_t timeout_ns)
 
 /* ---- fresh streams ------------------------------------------------------- */
 
-/* Of our process and not lost. Without a look at the hardware, which would not
- * be for the launch path: waits look, and so does hcq_device_status. */
+/* Checks that the device is our process's and not lost. It does not look at the
+ * hardware, which would be too slow for a launch: waits look, and so does
+ * hcq_device_status. */
 static bell_status
 check_usable(struct hcq_device *dev)
 {
@@ -701,8 +703,9 @@ hcq_queue_begin(struct hcq_queue *queue, struct hcq_cs **out_cs)
         assert(ring->next_dw <= 2 * cs->cap_dw && ring->next_dw % 2 == 0);
         cs->words = queue->packets + ring->next_dw;
         ring->fresh = ring->own;
-        /* Of what lay there the timeline was seen to be done; for those who
-         * look at packets while they are written. */
+        /* The timeline has shown that the packets which lay there are done;
+         * this orders that for those who look at packets while they are
+         * written. */
         atomic_thread_fence(memory_order_release);
     }
     cs->n_dw = 0;

@@ -77,7 +77,8 @@ bell_status
 hcq_device_enumerate(struct hcq_device_desc *out_list, size_t cap,
                      size_t *out_n)
 {
-    struct bell_error_hold hold; /* a backend without devices is no failure */
+    struct bell_error_hold hold; /* a backend without devices is not a
+                                  * failure */
     struct hcq_device_desc desc;
     size_t i, n = 0;
     unsigned idx;
@@ -472,7 +473,8 @@ bell_status
 hcq_device_open(const char *name, struct hcq_device **out_dev)
 {
     struct passed_over passed = {.used = 0};
-    struct bell_error_hold hold; /* what it can do without is no failure */
+    struct bell_error_hold hold; /* a part that it can do without is not a
+                                  * failure */
 
     if (!out_dev)
         return bell_fail(BELL_BAD_MISSING, "device open: no place for it");

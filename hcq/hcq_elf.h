@@ -16,7 +16,7 @@
 
 #include "base/status.h"
 
-/* Of a section that is not in the image. */
+/* The offset of a section that is not in the image. */
 #define HCQ_ELF_NOT_LOADED UINT64_MAX
 
 /* An accepted file. It borrows its bytes and the name. */

@@ -46,7 +46,8 @@
  * Threads: a graph and its queues are used by one host thread at a time.
  *
  * Launch path: hcq_graph_set, hcq_graph_set_buffer and hcq_graph_submit
- * allocate nothing and take no lock. A submission costs what changed, and one of each queue.
+ * allocate nothing and take no lock. A submission costs what changed, and one
+ * of each queue.
  */
 #ifndef BELL_HCQ_HCQ_GRAPH_H
 #define BELL_HCQ_HCQ_GRAPH_H
@@ -146,12 +147,13 @@ void hcq_graph_copy(struct hcq_graph *graph, struct hcq_device *dev,
                     const struct hcq_graph_arg *src, uint64_t size_bytes);
 /* From memory as src_dev sees it to memory as dst_dev sees it, of any two
  * devices of the graph, also of different backends. It is one copy where a slot
- * of one has a view on the other, or where fixed memory of one is in a buffer of
- * the other as well (hcq_buffer_create_peer; pages of the host that both have
- * pinned, or that are the CPU's): that buffer must then outlive the graph. Else
- * each device copies its half, chunk after chunk, through host memory that both
- * see and the graph owns. Each such call looks at all buffers of both. Not for
- * hcq_graph_patch. The graph's error is BELL_E_UNSUPPORTED where a device
+ * of one has a view on the other, or where fixed memory of one is in a buffer
+ * of the other as well (hcq_buffer_create_peer; pages of the host that both
+ * have pinned, or that are the CPU's): that buffer must then outlive the graph.
+ *
+ * Else each device copies its half, chunk after chunk, through host memory that
+ * both see and the graph owns. Each such call looks at all buffers of both. Not
+ * for hcq_graph_patch. The graph's error is BELL_E_UNSUPPORTED where a device
  * cannot see host memory. */
 void hcq_graph_move(struct hcq_graph *graph, struct hcq_device *dst_dev,
                     const struct hcq_graph_arg *dst, struct hcq_device *src_dev,

@@ -8,8 +8,8 @@
  *
  * Commands of different devices wait for each other where they share memory.
  * That is looked up in the devices' buffers. A slot with a home is memory of
- * its own, which all of its views share. Nothing is known of other slots, and of
- * addresses in no buffer: such commands wait for all of other devices, and
+ * its own, which all of its views share. Nothing is known of other slots, and
+ * of addresses in no buffer: such commands wait for all of other devices, and
  * those for them.
  *
  * The borders of all ranges divide addresses into pieces, those of each slot

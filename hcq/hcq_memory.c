@@ -66,7 +66,7 @@ wants_poison(uint32_t flags)
 #endif
 }
 
-/* Host memory is no place for a device's buffer, unless it is all there is. */
+/* Host memory is not for a device's buffer, unless it is all there is. */
 static struct hcq_buffer_node *
 take_cached(struct hcq_device *dev, uint32_t class_idx, uint32_t flags)
 {

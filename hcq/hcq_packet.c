@@ -9,7 +9,7 @@
 #define EXEC_GRID_DW  ((uint32_t)(offsetof(struct hcq_exec, grid) / 4))
 #define EXEC_LOCAL_DW ((uint32_t)(offsetof(struct hcq_exec, local) / 4))
 
-/* Sizes of 2^48 bytes and more are no buffer's. */
+/* No buffer has 2^48 bytes or more. */
 #define SIZE_MAX_BYTES ((1ull << 48) - 1)
 
 /* Words of 64 bits that follow the head of each packet but an exec. */
@@ -41,7 +41,7 @@ enum reach {
 struct field_row {
     uint8_t op, field, word, align;
     enum reach reach;
-    uint64_t max; /* of what is no address */
+    uint64_t max; /* of fields that are not an address */
 };
 
 static const struct field_row field_rows[] = {

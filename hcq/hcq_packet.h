@@ -72,7 +72,7 @@ hcq_packet_words(const struct hcq_packet *packet, uint32_t *out_n)
     return (const uint32_t *)(const void *)&packet->word[1];
 }
 
-/* Of a packet of n_words such words: a whole number of 64 bits. */
+/* Size of a packet of n_words such words: a whole number of 64 bits. */
 static inline uint32_t
 hcq_words_dw(uint32_t n_words)
 {
@@ -140,7 +140,7 @@ bool hcq_packet_locate(const struct hcq_cs *cs, unsigned field,
  * a thread that runs packets, reads may be anything. */
 bool hcq_packet_ok(const struct hcq_packet *packet, uint64_t n_left_dw);
 
-/* "exec"; "?" for what is no operation. */
+/* "exec"; "?" for numbers that are not an operation. */
 const char *hcq_op_name(unsigned op);
 
 /* The packet as one line: "copy 64 bytes 0x1000 -> 0x2000". `program` is the

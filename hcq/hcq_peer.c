@@ -1,5 +1,5 @@
-/* Links between devices: how one reaches another's memory. Devices with the same
- * operations answer themselves; between others there is host memory alone.
+/* Links between devices: how one reaches another's memory. Devices with the
+ * same operations answer themselves; between others there is host memory alone.
  */
 #include "hcq/hcq_backend.h"
 

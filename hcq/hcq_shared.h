@@ -2,11 +2,11 @@
  * process, pinned for each device. What devices of different kinds have in
  * common: signals between them, and memory that copies go through.
  *
- * Signals are in memory of their own, at most HCQ_SHARED_SIGNALS_BYTES of it: an
- * engine that looks at signals may address less than one that copies. They are
- * aliases: each device has one, of its own address, for the
- * same word. Nobody wakes who sleeps on such a word, so software queues look at
- * it again and again.
+ * Signals are in memory of their own, at most HCQ_SHARED_SIGNALS_BYTES of it:
+ * an engine that looks at signals may address less than one that copies. They
+ * are aliases: each device has one, of its own address, for the same word.
+ * Nobody wakes who sleeps on such a word, so software queues look at it again
+ * and again.
  */
 #ifndef BELL_HCQ_HCQ_SHARED_H
 #define BELL_HCQ_HCQ_SHARED_H
@@ -25,8 +25,8 @@ struct hcq_shared {
     struct hcq_buffer *bufs[]; /* owned; each device's */
 };
 
-/* Zeros, seen by each of the devices; NULL in between is none. BELL_E_UNSUPPORTED: one cannot see host
- * memory; the message says which. */
+/* Zeros, seen by each of the devices; NULL in between is none.
+ * BELL_E_UNSUPPORTED: one cannot see host memory; the message says which. */
 BELL_MUST_CHECK bell_status hcq_shared_create(struct hcq_device *const *devs,
                                               uint32_t n_devs,
                                               uint64_t size_bytes,

@@ -16,7 +16,8 @@ struct hcq_slot {
     uint32_t n_waiters; /* threads that sleep on the value */
     /* Who writes it wakes nobody: threads look now and then. Constant. */
     uint32_t is_polled;
-    /* Of a timeline whose queue has to be told that somebody waits; NULL. */
+    /* A timeline's feed, where its queue has to be told that somebody waits;
+     * else NULL. */
     struct hcq_feed *feed;
 };
 

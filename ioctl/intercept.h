@@ -10,10 +10,12 @@
  * (Python's ctypes) or make system calls by themselves: a seccomp filter stops
  * ioctl and mmap of files whose number is in a reserved range, and the handler
  * of SIGSYS hands them to the same functions. So a library gives numbers of
- * that range to the files that it is about. Filters outlive exec: children of
- * the program have them too, so the range must be the same in all of them, and
- * a child without the library that makes such a call is killed. SIGSYS is never
- * blocked: the functions that block signals are stood before as well.
+ * that range to the files that it is about.
+ *
+ * Filters outlive exec: children of the program have them too, so the range
+ * must be the same in all of them, and a child without the library that makes
+ * such a call is killed. SIGSYS is never blocked: the functions that block
+ * signals are stood before as well.
  */
 #ifndef BELL_IOCTL_INTERCEPT_H
 #define BELL_IOCTL_INTERCEPT_H

@@ -176,7 +176,7 @@ void kio_close(struct kio_file *file);
 BELL_MUST_CHECK bell_status kio_ioctl(const struct kio_file *file,
                                       unsigned long request, void *arg);
 /* The same, but a vendor status is the caller's to judge: it is written to
- * out_vendor (0 when the struct has none) and is no failure. */
+ * out_vendor (0 when the struct has none) and is not a failure. */
 BELL_MUST_CHECK bell_status kio_ioctl_status(const struct kio_file *file,
                                              unsigned long request, void *arg,
                                              uint32_t *out_vendor);

@@ -259,8 +259,8 @@ desc_load_field(const struct kio_struct *desc, uint32_t index, const void *data,
     return desc_load(data, size_bytes, field->offset_bytes, field->size_bytes);
 }
 
-/* A struct that a pointer always leads to. Of render nodes' only msm's have
- * such pointers. */
+/* The struct that a pointer always leads to. Among render nodes, msm's alone
+ * have such pointers. */
 static const struct kio_struct *
 pointee_of(enum kio_dev dev, uint32_t branch, int32_t id)
 {
@@ -550,8 +550,8 @@ struct diff {
     void *user;
 };
 
-/* Of a field that is a clock now and then: whether the one before it, in the
- * element `at` bytes further on, says so of both. */
+/* For a field that is a clock now and then: whether the one before it, in the
+ * element `at` bytes further on, says so in both. */
 static bool
 is_sample(const struct diff *diff, const struct kio_field *field, uint32_t at)
 {

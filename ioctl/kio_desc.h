@@ -93,7 +93,7 @@ kio_field_leads(const struct kio_field *field)
     return field->ptr && field->kind != KIO_FIELD_SAMPLE;
 }
 
-/* Of a field that can be followed. */
+/* The pointee of a field that can be followed. */
 static inline const struct kio_pointee *
 kio_pointee_of(const struct kio_struct *desc, const struct kio_field *field)
 {

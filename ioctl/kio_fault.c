@@ -63,7 +63,8 @@ struct fault_kio {
     struct map devs; /* fd -> enum kio_dev */
 };
 
-/* Of the calling thread: which form failed its last call, and why. */
+/* Belongs to the calling thread: which backend failed its last call, and
+ * why. */
 static _Thread_local struct {
     const struct fault_kio *of;
     char text[WHY_BYTES];
@@ -213,7 +214,7 @@ has_name(const struct kio_capture *capture, const char *name)
 }
 
 /* The rule that this call meets, copied to *out; delays are slept off here.
- * `capture` is NULL for what is no ioctl. */
+ * `capture` is NULL for other calls than ioctls. */
 static bool
 fault_meet(struct fault_kio *fault, enum call_kind kind,
            const struct kio_capture *capture, struct rule *out)

@@ -54,7 +54,8 @@ static const struct form forms[] = {
 #define SIM_NAME ""
 #endif
 #if BELL_HAVE_FORMS
-/* The last one is no form: hcq makes a device of it that has no kernel. */
+/* The last one is not a backend of kio: hcq makes a device of it that has no
+ * kernel. */
 #define OTHER_NAMES "record, replay, fault, pages; or null, alone"
 #else
 #define OTHER_NAMES "none"

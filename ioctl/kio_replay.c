@@ -116,8 +116,8 @@ apply_updates(struct replay_kio *replay)
 
 /* Passes by recorded waits that are not made now. How often a driver asks
  * whether something has happened depends on time, and what the device wrote
- * during a wait is in place before it here. `request` is 0 for what is no
- * ioctl. */
+ * during a wait is in place before it here. `request` is 0 for other calls than
+ * ioctls. */
 static void
 skip_waits(struct replay_kio *replay, enum cas_kind kind, uint64_t request)
 {

@@ -32,7 +32,7 @@ enum kgsl_reset_stat {
     KGSL_CTX_STAT_UNKNOWN = 3,
 };
 
-/* Of drawctxt_create. */
+/* Flags of drawctxt_create. */
 enum kgsl_context_flag {
     KGSL_CONTEXT_NO_GMEM_ALLOC = 0x2, /* must be there */
     KGSL_CONTEXT_PREAMBLE = 0x10,     /* must be there */
@@ -55,7 +55,7 @@ enum kgsl_context_flag {
 #define KGSL_CONTEXT_PREEMPT_STYLE_SHIFT     25
 #define KGSL_CONTEXT_PREEMPT_STYLE_FINEGRAIN 2
 
-/* Of kgsl_gpuobj_alloc.flags; 64 bits. */
+/* Flags of kgsl_gpuobj_alloc; 64 bits. */
 #define KGSL_MEMFLAGS_GPUREADONLY 0x1000000ull
 #define KGSL_MEMFLAGS_USE_CPU_MAP 0x10000000ull
 #define KGSL_MEMFLAGS_IOCOHERENT  0x80000000ull

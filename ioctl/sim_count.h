@@ -33,8 +33,8 @@ struct sim_counts {
      * instruction that they are in. */
     uint64_t loaded_bytes, stored_bytes, load_sectors, store_sectors;
     uint64_t n_loads, n_stores; /* instructions */
-    /* Shared memory: passes of 128 bytes that the banks take, and would take
-     * were no bank asked for two words at once. */
+    /* Shared memory: passes of 128 bytes that the banks take, and would take if
+     * each bank were asked for one word at a time. */
     uint64_t n_wavefronts, least_wavefronts;
     uint64_t n_barriers; /* of a work-group */
     uint64_t n_branches, n_divergent;

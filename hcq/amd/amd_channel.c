@@ -27,7 +27,7 @@
  * packet. */
 #define EXCEPTION_OFFSET 2048u
 
-/* Of amd_queue.queue_properties: 64-bit pointers, profiling */
+/* amd_queue.queue_properties: 64-bit pointers, profiling */
 #define QUEUE_PROPERTIES 10u
 /* A bit of the second word of a scratch descriptor.
  * src: docs/hardware/amd-queues.md, "Scratch" */

@@ -36,7 +36,7 @@ void amd_engine_wakes(struct amd_engine *engine, uint32_t *words,
 /* Kernel arguments lie at multiples of this. */
 #define AMD_UNIT_BYTES 64u
 
-/* Of arguments that a compiler adds, in the ABI's fifth version. */
+/* The arguments that a compiler adds, in the ABI's fifth version. */
 #define AMD_HIDDEN_BYTES 256u
 
 /* Most copy packets that a copy or fill of patched size takes, unless it was
@@ -64,7 +64,7 @@ struct amd_push {
     uint32_t n_meets; /* of the dies, in these words */
 };
 
-/* Of a bound stream, or fresh: what in_words is. */
+/* The value of in_words for a bound stream or a fresh one. */
 static inline bool
 amd_in_words(const struct amd_engine *engine, bool is_bound)
 {
@@ -79,16 +79,17 @@ amd_dies_meet(const struct amd_engine *engine)
     return engine->binds_words && !engine->is_single;
 }
 
-/* Of several dies one writes the timeline while others have not read as far as
- * that: these words may not be written anew when its value is seen, but when
- * a later one is, since the packet behind them has waited for all dies. More
- * than twice as many submissions as can be outstanding. */
+/* One of several dies writes the timeline while others have not read as far as
+ * that. So these words may be written again when a later value is seen: the
+ * packet behind them has waited for all dies. More than twice as many
+ * submissions as can be outstanding. */
 #define AMD_FINISH_UNITS (2 * HCQ_RING_RECORDS)
 
 /* Upper bounds of what the functions below write. */
 #define AMD_FINISH_DW 16u
 
-/* Of SDMA, before the ring's end: less than the largest packet. */
+/* SDMA leaves these words before the ring's end: less than the largest
+ * packet. */
 #define AMD_SDMA_TAIL_DW 8u
 
 /* Words of one packet: it does not leave an indirect buffer. */

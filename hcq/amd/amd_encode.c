@@ -9,10 +9,10 @@
 #include "hcq/amd/regs/amd_object.h"
 #include "hcq/amd/regs/amd_pm4.h"
 
-/* Of one SDMA copy or fill, on every generation: no more than the kernel puts
- * in one, though COUNT has 30 bits from 5.2 or 6.0 on. src: Linux 6.12,
- * copy_max_bytes of sdma_v4_4_2.c to sdma_v7_0.c (0x400000); ROCr 6.4.3,
- * amd_blit_sdma.cpp (fills: 0x3fffe0). */
+/* The most bytes of one SDMA copy or fill, on every generation: no more than
+ * the kernel puts in one, though COUNT has 30 bits from 5.2 or 6.0 on. src:
+ * Linux 6.12, copy_max_bytes of sdma_v4_4_2.c to sdma_v7_0.c (0x400000); ROCr
+ * 6.4.3, amd_blit_sdma.cpp (fills: 0x3fffe0). */
 #define SDMA_MAX_BYTES 0x3ff000u
 
 #define AQL_SETUP_DIMENSIONS 3u

@@ -609,7 +609,8 @@ amd_poll_faults(struct amd_process *process)
     struct kfd_wait_events wait = {.events = (uintptr_t)data, .n = 2};
     struct bell_error_hold hold;
 
-    bell_error_hold(&hold); /* a look that fails is no failure of the waiter */
+    bell_error_hold(&hold); /* a look that fails is not a failure of the
+                             * waiter */
     pthread_mutex_lock(&process->lock);
     memset(data, 0, sizeof(data));
     data[0].event_id = process->memory_event;

@@ -3,12 +3,13 @@
  *
  * KFD has one state per process, not per opened file, and keeps it until the
  * process exits, whatever is closed: a second address space on a card is
- * refused then as before, and so is a second page of events. All devices that
- * are opened through the same interface therefore share a struct amd_process,
- * which stays when the last of them closes, with its files, for the next. It
- * goes with the last only where no card was opened, or where the kernel itself
- * is one that was made with the stack of forms (kio_outlives). A child of fork
- * has nothing of its parent's and begins anew.
+ * refused then as before, and so is a second page of events.
+ *
+ * All devices that are opened through the same interface therefore share a
+ * struct amd_process, which stays when the last of them closes, with its files,
+ * for the next. It goes with the last only where no card was opened, or where
+ * the kernel itself is one that was made with the stack of forms
+ * (kio_outlives). A child of fork has nothing of its parent's and begins anew.
  *
  * What the kernel does not take back, because a call failed, is noted and
  * tried again later; until then its addresses stay reserved, because a card

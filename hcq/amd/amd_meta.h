@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of one kernel. A value that is not there, or is none of 32 bits, is
+/* The metadata of one kernel. A value that is missing, or is not of 32 bits, is
  * AMD_META_NONE. */
 struct amd_meta {
     uint32_t max_group; /* .max_flat_workgroup_size: work-items */

@@ -16,7 +16,7 @@
 #define ENTRY       256u /* of the code, in its page */
 #define GROUP       256u /* work-items */
 #define PIECE_BYTES 16u
-/* Of a compute unit: as many waves as it holds, or nearly. */
+/* For a compute unit: as many waves as it holds, or nearly. */
 #define GROUPS_PER_UNIT 8u
 
 /* clang-format off */

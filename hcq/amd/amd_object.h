@@ -29,15 +29,15 @@ struct amd_object {
     uint64_t size_bytes;
     uint64_t *places; /* owned: offset of each section in the image */
 
-    /* Of the code, which comes first in the image, with what the prefetcher
-     * reads behind it: a multiple of 256. */
+    /* The code comes first in the image. Its size includes the bytes behind it
+     * that the prefetcher reads: a multiple of 256. */
     uint64_t code_bytes;
     uint64_t image_bytes;       /* of all sections that are loaded */
     uint64_t entry_offset;      /* in the image: a multiple of 256 */
     uint64_t descriptor_offset; /* in the image: a multiple of 64 */
     uint32_t machine;           /* EF_AMDGPU_MACH of e_flags: 0x4c: gfx942 */
 
-    /* Of the kernel's descriptor, as they are there. */
+    /* The words of the kernel's descriptor, as they are there. */
     uint32_t rsrc1, rsrc2, rsrc3; /* COMPUTE_PGM_RSRC1 to 3 */
     uint32_t properties;          /* kernel_code_properties */
     uint32_t lds_bytes;           /* static, of a work-group */

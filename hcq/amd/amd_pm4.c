@@ -1,25 +1,27 @@
 /* Words of compute queues: type 3 packets.
  *
- * On a chip of several dies an indirect buffer runs on every one of them:
- * what is to happen once is for the first die alone.
- * src: docs/hardware/amd-queues.md, "Several dies". The dies
- * do not share their second level of caches: what the first one writes alone
- * stands between write-backs and invalidations on all of them. Nobody has said
- * that the packet behind a buffer, whose barrier bit is set, waits for the
- * buffer's end on every die: so every die waits for signals by itself, which
- * grow. Polls are for words that may change again: the first die looks, and
- * lets the others go on.
+ * On a chip of several dies an indirect buffer runs on every one of them: what
+ * is to happen once is for the first die alone. src:
+ * docs/hardware/amd-queues.md, "Several dies". The dies do not share their
+ * second level of caches: what the first one writes alone stands between
+ * write-backs and invalidations on all of them.
+ *
+ * Nobody has said that the packet behind a buffer, whose barrier bit is set,
+ * waits for the buffer's end on every die: so every die waits for signals by
+ * itself, which grow. Polls are for words that may change again: the first die
+ * looks, and lets the others go on.
  *
  * A launch among the words of an indirect buffer is dealt out to the dies by
  * registers: each takes every n-th group, from that of its own number on. All
  * of them have to be done, with what they stored out of their caches, before
- * any begins the next: they meet, by counting in memory. Sources: KFD puts
- * those registers into AQL queues' descriptors (kfd_mqd_manager_v9.c,
- * init_mqd_v9_4_3), as numbers that begin anywhere; tinygrad, from commit
- * 5908b89f71 to 75678b2cbe, set them by packets on eight PM4 queues of an
- * MI300X, one a die, and met in this way (xcc_config, xcc_barrier of
- * ops_amd.py; there both words count each time). Nobody is known to have done
- * so on an AQL queue.
+ * any begins the next: they meet, by counting in memory.
+ *
+ * Sources: KFD puts those registers into AQL queues' descriptors
+ * (kfd_mqd_manager_v9.c, init_mqd_v9_4_3), as numbers that begin anywhere;
+ * tinygrad, from commit 5908b89f71 to 75678b2cbe, set them by packets on eight
+ * PM4 queues of an MI300X, one a die, and met in this way (xcc_config,
+ * xcc_barrier of ops_amd.py; there both words count each time). Nobody is known
+ * to have done so on an AQL queue.
  *
  * Behind a wait for others their writes are visible: those of the host in the
  * card's window (HDP), those of copy engines and of other cards in the second
@@ -29,10 +31,12 @@
  * first, then at the lower one. Where signals grow it never ends too early. It
  * lasts too long, maybe forever, if the signal has passed a multiple of 2^32
  * beyond the value when the queue looks, and its lower half is less than the
- * value's: polls one after the other cannot say "or". A fresh stream's wait
- * looks at the upper half alone if that is so already when it is emitted
- * (amd_encode.c). What would end this is a 64-bit comparison: WAIT_REG_MEM64 is
- * a lead, for gfx10 and later only, and SDMA has none.
+ * value's: polls one after the other cannot say "or".
+ *
+ * A fresh stream's wait looks at the upper half alone if that is so already
+ * when it is emitted (amd_encode.c). What would end this is a 64-bit
+ * comparison: WAIT_REG_MEM64 is a lead, for gfx10 and later only, and SDMA has
+ * none.
  */
 #include <assert.h>
 #include <string.h>
@@ -66,7 +70,8 @@
  * ops_amd.py (regCOMPUTE_CURRENT_LOGIC_XCC_ID) */
 #define LOGIC_XCC_ID 0x2e25u
 
-/* Of the words where dies meet, and how often they look: as tinygrad had it. */
+/* Strides of the words where dies meet, and how often they look: as tinygrad
+ * had it. */
 #define MEET_STRIDE   256u
 #define ADD_INTERVAL  0x10u
 #define MEET_INTERVAL 0x80u

@@ -20,8 +20,8 @@
 
 #define RING_MAX_BYTES (2u << 20) /* one indirect buffer holds 4 MiB - 4 */
 
-/* Of the channel's own ring: a launch on an AQL queue takes up to two slots,
- * and streams that have more than the ring go through it in parts. */
+/* The channel's own rings. A launch on an AQL queue takes up to two slots.
+ * Streams that have more than the ring go through it in parts. */
 #define AQL_RING_BYTES  (1u << 20)
 #define SDMA_RING_BYTES (1u << 18) /* its commands themselves */
 #define RING_SLOT_BYTES (1u << 16)
@@ -96,9 +96,10 @@ wait_for_slots(struct amd_queue *queue, uint64_t n)
     return BELL_OK;
 }
 
-/* Of several dies one releases the timeline, and others come to that slot
- * later; and the card marks the packets that it is done with as invalid: what
- * was written there before would be lost. The read index says what is free. */
+/* Waits for room, by the read index, for two reasons. One of several dies
+ * releases the timeline, and others come to that slot later. The device marks
+ * the packets that it is done with as invalid, so a packet that was written
+ * there before would be lost. */
 static bell_status
 wait_until_taken(struct amd_queue *queue, uint64_t n_slots)
 {

@@ -29,13 +29,13 @@
 #define ALL_BITS      0xffffffffu
 #define MTYPE_SHIFT   16u
 
-/* What a poll that is no poll asks for: flush what the host wrote through the
- * card's window. src: docs/hardware/amd-kernel.md, "HDP" */
+/* The address of a poll that asks for a flush instead: of what the host wrote
+ * through the card's window. src: docs/hardware/amd-kernel.md, "HDP" */
 #define HDP_FLUSH_ADDRESS 0x8000000000000000ull
 
-/* Of GCR: write-back and invalidation of all that shaders may hold; write-back
- * of the second level and of scalars. src: docs/hardware/amd-queues.md,
- * "Caches" */
+/* GCR's bits: write-back and invalidation of all that shaders may hold;
+ * write-back of the second level and of scalars. src:
+ * docs/hardware/amd-queues.md, "Caches" */
 #define GCR_ACQUIRE 0xc3c0u
 #define GCR_RELEASE 0x8040u
 
@@ -151,7 +151,7 @@ amd_sdma_nothing(struct amd_push *push, uint32_t n_dw)
     push->at += n_dw;
 }
 
-/* Of an operation that hcq uses, at least; else 0. */
+/* The least words of an operation that hcq uses; 0 for others. */
 static uint32_t
 size_of(uint32_t op)
 {

@@ -5,11 +5,12 @@
  * ocl_program.c programs                    ocl_queue.c   queues
  *                                           ocl_feed.c    what packets do
  *
- * Memory: a buffer is a cl_mem, which has no address that kernels of OpenCL
- * 1.2 could compute with. So we give it one: bit 62, the number of the buffer
- * and, in the low 40 bits, the offset in it. A launch finds the cl_mem of an
- * address by the number, and gives a kernel both: `global uchar *b, ulong o`
- * for each buffer. An address in no buffer is found then, and loses the device.
+ * Memory: a buffer is a cl_mem, which has no address that kernels of OpenCL 1.2
+ * could compute with. So we give it one: bit 62, the number of the buffer and,
+ * in the low 40 bits, the offset in it. A launch finds the cl_mem of an address
+ * by the number, and gives a kernel both: `global uchar *b, ulong o` for each
+ * buffer. An address in no buffer is found then, and loses the device.
+ *
  * Memory that the host sees is ours, and the cl_mem uses it (USE_HOST_PTR).
  * Devices that are the host's processor do so in place. To others (`apart`) it
  * is given for each command that uses it and mapped again behind it.
@@ -164,7 +165,8 @@ struct ocl_queue {
     unsigned slot;       /* of the device */
     cl_command_queue cl; /* owned */
 
-    /* Of who runs packets: the thread or the submitter (hcq_feed.h). */
+    /* Belongs to the one who runs packets: the thread or the submitter
+     * (hcq_feed.h). */
     cl_event last; /* owned; of the last command that no signal has */
     bool is_open;  /* the last command has no event */
     bool profiles; /* its commands' times can be asked for */

@@ -81,7 +81,8 @@ ocl_call_fails(struct ocl_api *api)
  * stays loaded: implementations of OpenCL have threads of their own. */
 BELL_MUST_CHECK bell_status ocl_api_load(struct ocl_api *out_api);
 
-/* "CL_OUT_OF_RESOURCES"; "?" for what is none of OpenCL 1.2's errors. */
+/* "CL_OUT_OF_RESOURCES"; "?" for numbers that are not an error of OpenCL
+ * 1.2. */
 const char *ocl_error_name(cl_int error);
 
 /* Raises a failed call's error: BELL_E_NO_MEMORY where that is what it says,

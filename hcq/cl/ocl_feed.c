@@ -15,9 +15,9 @@
 
 #define LOOK_EVERY    16u /* signals between looks at the oldest */
 #define STOP_LIMIT_NS 2000000000ull
-/* Of a thread whose queue's submitter does the work: between looks at what is
- * pending, and how long it stays awake so when nothing is. Waking it costs a
- * launch some microseconds. */
+/* For a thread whose queue's submitter does the work: the time between looks at
+ * what is pending, and how long it stays awake so when nothing is. Waking it
+ * costs a launch some microseconds. */
 #define NAP_NS  100000ull
 #define CALM_NS 2000000ull
 
@@ -149,8 +149,8 @@ publish_both(struct ocl_pending *passed, const struct ocl_pending *p)
     publish_cl(p);
 }
 
-/* The oldest ones that are complete, held: does what they are for. Of a
- * timeline only the last value is stored, others would be seen by nobody. */
+/* Finishes the oldest commands that are complete, with `finishing` held. A
+ * timeline gets its last value alone: nobody would see the others. */
 static bool
 finish_done(struct ocl_queue *queue)
 {
@@ -566,7 +566,8 @@ fill_part(struct ocl_queue *queue, const struct ocl_buffer *buf,
     return true;
 }
 
-/* Of FILL and WRITE. The last bytes that are no whole pattern go one by one. */
+/* Runs FILL and WRITE. The last bytes, where they are less than a pattern, go
+ * one by one. */
 static bool
 run_fill(struct ocl_queue *queue, unsigned op, uint64_t va, const void *pattern,
          size_t pattern_bytes, uint64_t n_bytes)
@@ -624,7 +625,7 @@ kernel_of(struct ocl_queue *queue, const struct hcq_exec *exec)
 }
 
 /* Buffer `i`: the memory object and the offset in it, where either is not what
- * it was given last. An address of 0 is no buffer. */
+ * it was given last. An address of 0 is not a buffer. */
 static bool
 set_buffer(struct ocl_queue *queue, struct ocl_kernel *k,
            const struct hcq_exec *exec, uint32_t i, struct ocl_buffer **out_buf)

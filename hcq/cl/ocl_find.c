@@ -26,7 +26,8 @@ ocl_text(struct ocl_api *api, cl_device_id id, cl_device_info what, char *text,
     return BELL_OK;
 }
 
-/* Of 4 bytes or 8: a cl_uint, cl_bool, size_t, cl_ulong or bits. */
+/* Asks for a number of 4 bytes or 8: a cl_uint, cl_bool, size_t, cl_ulong or
+ * bits. */
 bell_status
 ocl_number(struct ocl_api *api, cl_device_id id, cl_device_info what,
            uint64_t *out)

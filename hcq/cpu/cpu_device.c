@@ -190,12 +190,12 @@ cpu_enumerate(unsigned idx, struct hcq_device_desc *out)
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* Big buffers get whole huge pages where the system has them. Of two that begin
- * at the same place of a page, a load waits for a store of the same row of the
- * other, 4 KiB away or a multiple; so they begin at differing multiples of
- * COLOR_BYTES. observed (AMD EPYC, Zen 3, 2026-11-30): transposed copies of
- * 1025 x 1025 and 2049 x 2049 took 1.6 times as long as those of other sizes
- * nearby. */
+/* Big buffers get whole huge pages where the system has them. Where two buffers
+ * begin at the same offset in a page, a load from one waits for a store of the
+ * same row to the other, 4 KiB away or a multiple; so they begin at differing
+ * multiples of COLOR_BYTES. observed (AMD EPYC, Zen 3, 2026-11-30): transposed
+ * copies of 1025 x 1025 and 2049 x 2049 took 1.6 times as long as those of
+ * other sizes nearby. */
 static void *
 map_big(struct cpu_device *dev, uint64_t size_bytes)
 {

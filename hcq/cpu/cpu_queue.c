@@ -15,8 +15,9 @@
 #define SPLIT_MIN_BYTES (2u << 20)   /* copies that helpers share */
 #define SPLIT_BYTES     (256u << 10) /* what each takes at a time */
 
-/* Of a submission, on its submitter's thread. A spinning thread begins 0.1 to
- * 0.3 us later, one on the same CPU 2 us; a step is some instructions. guess */
+/* Steps of a submission that its submitter's thread runs itself. A spinning
+ * thread begins 0.1 to 0.3 us later, one on the same CPU 2 us; a step is some
+ * instructions. guess */
 #define HERE_STEPS 256u
 
 /* ---- faults -------------------------------------------------------------- */

@@ -221,7 +221,7 @@ struct nv_queue {
     struct nv_engine engine;
     struct nv_mem push;   /* pushbuffer, descriptors, constants: a ring */
     struct hcq_ring ring; /* what of it is in use; entries of the channel's */
-    /* Of the queue's thread: */
+    /* The queue's thread has these: */
     bool needs_setup;
     bool busy; /* the last submission's end did not wait for its kernels */
     uint32_t local_epoch; /* of dev->local when last set */
@@ -255,8 +255,8 @@ bell_status nv_stream_submit(struct hcq_stream *stream, uint64_t value);
 
 /* Makes dev->move, if it is not there and there is code for the chip. */
 BELL_MUST_CHECK bell_status nv_move_load(struct nv_device *dev);
-/* A program that is no file's: `cubin` describes it, its data are the code,
- * image_bytes of it. nv_program_destroy gives it back. */
+/* A program that does not come from a file: `cubin` describes it, its data are
+ * the code, image_bytes of it. nv_program_destroy gives it back. */
 BELL_MUST_CHECK bell_status nv_program_load(struct nv_device *dev,
                                             const struct hcq_program_desc *desc,
                                             const struct nv_cubin *cubin,

@@ -182,9 +182,9 @@ wait_copy(struct hcq_queue *queue, uint64_t value)
     return hcq_signal_wait(hcq_queue_timeline(queue), value, COPY_WAIT_NS);
 }
 
-/* Between staging and the user's memory, with the source fetched ahead. Of
- * much, streaming stores are the faster ones, by half. observed: an H100's
- * host, 2026-11-22 */
+/* Copies between staging and the user's memory, with the source fetched ahead.
+ * Streaming stores are faster by half where there is much to copy. observed: an
+ * H100's host, 2026-11-22 */
 static void
 copy_bytes(uint8_t *to, const uint8_t *from, size_t n, bool streams)
 {
@@ -357,7 +357,7 @@ nv_signal_page_release(void *user, const struct hcq_signal_page *page)
     host_free(page->mem);
 }
 
-/* Of a signal 32 bytes are used: the value, and at +16 what a release with a
+/* A signal uses 32 bytes: the value, and at +16 the words that a release with a
  * timestamp writes. */
 bell_status
 nv_signals_open(struct nv_device *dev)

@@ -25,7 +25,7 @@
 #define NV_SHARED_WINDOW 0x729400000000ull
 #define NV_LOCAL_WINDOW  0x729300000000ull
 
-/* Backings that are no pool's: user pages, another card's memory. */
+/* Backings outside of pools: user pages, another card's memory. */
 enum {
     NV_BACKING_PINNED = NV_MEM_KIND_COUNT,
     NV_BACKING_SHARED

@@ -298,7 +298,7 @@ name_of_symbol(const struct reader *r, uint32_t idx)
     return hcq_elf_symbol_name(&r->elf, &sym);
 }
 
-/* Of the kernel's own section. */
+/* Reads an attribute of the kernel's own section. */
 static bell_status
 read_kernel_attr(struct reader *r, const struct attr *a)
 {
@@ -338,7 +338,8 @@ read_kernel_attr(struct reader *r, const struct attr *a)
     }
 }
 
-/* Of the module's section, where records name their symbol. */
+/* Reads an attribute of the module's section, where records name their
+ * symbol. */
 static bell_status
 read_module_attr(struct reader *r, const struct attr *a)
 {

@@ -242,7 +242,7 @@ nv_same_machine(const struct nv_device *a, const struct nv_device *b)
         q = q->below;
     if (p->ops != q->ops)
         return false;
-    /* Of the forms that are no real kernel, the name says which one. */
+    /* For backends that are not a real kernel, the name says which one. */
     return strcmp(p->ops->name, "sys") == 0 || (x && y && strcmp(x, y) == 0);
 }
 

@@ -108,7 +108,7 @@ put_release(struct nv_push *push, uint64_t va, uint64_t value, bool is_64)
     push->busy = false;
 }
 
-/* Of a signal: its record is 16 bytes, the time behind what is stored. */
+/* Writes a signal's time: its record is 16 bytes, the time behind the value. */
 static void
 put_timestamp(struct nv_push *push, uint64_t signal_va)
 {
@@ -149,10 +149,10 @@ put_acquire32(struct nv_push *push, enum nv_host_sem_op op, uint64_t va,
                   });
 }
 
-/* A whole word is one comparison. Of some bits, where the host engine has the
- * operations for that, each is waited for by itself, one after the other:
- * AND is met by a common bit, NOR by a bit that is 0 in both. A value with bits
- * outside of the mask is never there. */
+/* A whole word is one comparison. Some bits are awaited one after the other,
+ * where the host engine has the operations for that: AND is met by a common
+ * bit, NOR by a bit that is 0 in both. A value with bits outside of the mask is
+ * never there. */
 static void
 put_poll(struct nv_push *push, uint64_t va, uint32_t mask, uint32_t value)
 {

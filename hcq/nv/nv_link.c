@@ -1,6 +1,6 @@
-/* How one NVIDIA card reaches another's memory, by what the kernel's driver says
- * of the two: it decides by links, bridges, switches and kinds of cards, and
- * makes peers of those alone that it says can be.
+/* How one NVIDIA card reaches another's memory, by what the kernel's driver
+ * says of the two: it decides by links, bridges, switches and kinds of cards,
+ * and makes peers of those alone that it says can be.
  *
  * src: docs/hardware/nvidia-kernel.md, "Peers"; rates of links: base/chip.c;
  * PCI Express 5.0, table of link speeds and encodings
@@ -171,7 +171,8 @@ nv_get_link(struct hcq_device *base, struct hcq_device *other,
             struct hcq_device_link *link)
 {
     struct nv_device *dev = nv_device_of(base), *owner = nv_device_of(other);
-    struct bell_error_hold hold; /* what is not told is no failure */
+    struct bell_error_hold hold; /* a fact that is not reported is not a
+                                  * failure */
 
     if (!nv_same_machine(dev, owner)) {
         link->kind = HCQ_LINK_HOST;

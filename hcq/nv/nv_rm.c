@@ -22,7 +22,7 @@
  * is larger than every class's. */
 #define ALLOC_PARAMS_BYTES 512
 
-/* Of the controls that are used, the largest in any branch. */
+/* The largest of the controls that are used, in any branch. */
 #define CONTROL_PARAMS_BYTES 14336
 
 /* Flags of NVOS02. src: docs/hardware/nvidia-kernel.md, "Memory objects" */
@@ -163,7 +163,7 @@ map_file(struct nv_rm *rm, int prot, void *addr, struct nv_rm_mapping *map)
 }
 
 /* Tells the driver that a mapping is gone. Not needed where the memory goes
- * too, so a refusal is no failure. */
+ * too, so a refusal is not a failure. */
 static void
 forget_mapping(struct nv_rm *rm, const struct nv_rm_mapping *map)
 {

@@ -6,12 +6,12 @@
  * "Address spaces" (path B), "GPU mappings".
  *
  * Unless told otherwise, RM takes 2 MiB pages for a carrier of that size or
- * more, whatever will lie behind it, and moves an address that is none of
- * their multiples down instead of refusing it: into its neighbour. So that of
- * host memory asks for 4 KiB pages, and forces the alignment: without that RM
- * aligns to the pages of compression, too. src: NVIDIA/open-gpu-kernel-modules
- * 535 to 595: memmgrDeterminePageSize, memmgrAllocResources,
- * gvaspaceApplyDefaultAlignment
+ * more, whatever will lie behind it, and moves an address that is not a
+ * multiple of theirs down instead of refusing it: into its neighbour. So that
+ * of host memory asks for 4 KiB pages, and forces the alignment: without that
+ * RM aligns to the pages of compression, too. src:
+ * NVIDIA/open-gpu-kernel-modules 535 to 595: memmgrDeterminePageSize,
+ * memmgrAllocResources, gvaspaceApplyDefaultAlignment
  */
 #include <assert.h>
 

@@ -75,7 +75,8 @@ cache_mode(enum kgsl_cache_mode mode)
     return (uint64_t)mode << KGSL_CACHEMODE_SHIFT;
 }
 
-/* Of each kind, on a chip that is coherent with the CPU or is not. */
+/* Flags for each kind of memory, on a chip that is coherent with the CPU or is
+ * not. */
 static uint64_t
 kgsl_flags(const struct qcom_device *dev, enum qcom_mem_kind kind)
 {

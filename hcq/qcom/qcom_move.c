@@ -17,7 +17,7 @@
 #define GROUP  256u
 #define ROW    32768u /* groups */
 #define N_ARGS 3u
-/* Of one launch: bytes are counted in 32 bits. */
+/* The most bytes of one launch: bytes are counted in 32 bits. */
 #define CHUNK_BYTES (1u << 31)
 
 /* clang-format off */

@@ -13,7 +13,7 @@ enum {
     QCOM_MOVE_COUNT
 };
 
-/* Of each, at most; what is left does nothing. */
+/* Instructions of each kernel, at most; those after its end do nothing. */
 #define QCOM_MOVE_INSTRS 48u
 
 /* The kernel's instructions, and how many of them there are. */

@@ -58,7 +58,7 @@ template_queue_of(struct hcq_queue *queue)
 BELL_MUST_CHECK bell_status template_mem_new(struct template_device *dev,
                                              uint64_t size_bytes,
                                              struct template_mem *out_mem);
-/* Of size_bytes 0 nothing. */
+/* Does nothing where size_bytes is 0. */
 void template_mem_end(struct template_device *dev,
                       const struct template_mem *mem);
 
