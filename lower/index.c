@@ -8,9 +8,9 @@
  *
  * An access to element x + c is made one to element c of INDEX(memory, x), so
  * that all accesses that differ by constants have one address, which is in the
- * program once. INDEX also says what is known of x. Of lanes that lie anywhere,
- * x is what they share: what is left does not change as loops go on, so that
- * what there is to know of it is known before them.
+ * program once. INDEX also says what is known of x. Where lanes lie anywhere, x
+ * is the part that they share: it is known before the loops, and the rest does
+ * not change as they go on.
  */
 #include "lower/index.h"
 
@@ -340,7 +340,8 @@ rebuild_pair(struct indexer *x, const struct uop *const *old,
 
 /* ---- the pass ---- */
 
-/* What is no I64 and is made of none is only what its sources have become. */
+/* A node that is not I64, and is not made of any, is made again of what its
+ * sources have become. */
 static bool
 rebuild_other(struct indexer *x, const struct uop *u, const struct uop **out)
 {

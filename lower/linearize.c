@@ -191,7 +191,7 @@ list_place(const struct linear *l, const struct uop *u)
     return l->pos_of_id[u->id];
 }
 
-/* Of 4 bytes; a byte has one to itself. */
+/* Registers of 4 bytes; a byte has one to itself. */
 static uint32_t
 registers(const struct uop *u)
 {

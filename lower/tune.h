@@ -4,8 +4,8 @@
  * A schedule is a list of actions, "upcast 0 12; unroll 2 4". Ranges have the
  * numbers of the kernel in its canonical form, joined and taken apart as the
  * rules do first. What an action leaves open (the rest of a reduction that is
- * no multiple, accesses, stages) follows from the others. One that no kernel,
- * or not this one, can have is BELL_E_INVALID with the reason.
+ * not a multiple, accesses, stages) follows from the others. One that no
+ * kernel, or not this one, can have is BELL_E_INVALID with the reason.
  */
 #ifndef BELL_LOWER_TUNE_H
 #define BELL_LOWER_TUNE_H

@@ -239,7 +239,7 @@ eval_copy(const struct ref_run *run, const struct uop *u, struct ref_array *out)
 struct fold {
     double comp;       /* Neumaier's: what additions lost */
     double mass, dust; /* for noise, see ref_noisy_reduce */
-    bool coarse;       /* an element was no multiple of 2^-8 */
+    bool coarse;       /* an element was not a multiple of 2^-8 */
     bool plus, minus;  /* one was infinite, of that sign */
     bool zero, nan;
 };

@@ -9,10 +9,12 @@
  * every float as double. After each op an integer is wrapped and a float
  * rounded to the node's dtype, so float16 and bfloat16 behave as if each op
  * were done exactly and rounded once. Transcendental ops take the C library's
- * double result. A REDUCE_AXIS of floats is accumulated in double (ADD with
- * Neumaier's compensation, so that float64 sums are good to about one ulp too)
- * and rounded once, at the end; no order of summation is promised by ops.def
- * and none is imitated. An empty reduction gives the op's neutral element.
+ * double result.
+ *
+ * A REDUCE_AXIS of floats is accumulated in double (ADD with Neumaier's
+ * compensation, so that float64 sums are good to about one ulp too) and rounded
+ * once, at the end; no order of summation is promised by ops.def and none is
+ * imitated. An empty reduction gives the op's neutral element.
  *
  * Thread safe for different graphs; a graph is only read.
  */

@@ -30,10 +30,9 @@ double ref_noisy_round(const struct ref_noise *noise, uint64_t salt,
 uint64_t ref_noisy_nan(const struct ref_noise *noise, enum uop_dtype dtype,
                        uint64_t bits);
 /* `total`, reduced from n elements; the magnitudes of the finite ones have the
- * sum `mass`. Of MUL: 2^mass is the product of those above 1, 2^dust of those
+ * sum `mass`. MUL: 2^mass is the product of those above 1, 2^dust of those
  * below. `fine` tells that each is a multiple of 2^-8, `nan` that they give no
- * number in any order. The sign of a sum that
- * is 0 is nowhere promised. */
+ * number in any order. The sign of a sum that is 0 is nowhere promised. */
 double ref_noisy_reduce(const struct ref_noise *noise, uint64_t salt,
                         enum uop_op op, enum uop_dtype dtype, double total,
                         double mass, double dust, size_t n, bool fine,

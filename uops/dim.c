@@ -17,7 +17,7 @@
 /* One that is being made. */
 struct poly {
     uint32_t n;
-    const char *bad; /* why it is no size; NULL: it is one */
+    const char *bad; /* why it is not a size; NULL: it is one */
     struct dim_term terms[DIM_MAX_TERMS];
 };
 

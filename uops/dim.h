@@ -1,15 +1,16 @@
 /* Sizes: numbers, or expressions of symbols that are known when a graph runs.
  *
  * A size is one word. Below DIM_LIMIT in magnitude it is a number; otherwise it
- * has the number of an expression in a table, marked so that what C's arithmetic
- * makes of it is no size. Expressions are
- * polynomials with integer coefficients over atoms: an atom is a symbol, or a
- * quotient, remainder, minimum or maximum of two sizes. A polynomial is kept
- * once, in one form, so that two sizes of a table are equal for all values if
- * and, atoms aside, only if their words are.
+ * has the number of an expression in a table, marked so that the result of C's
+ * arithmetic on it is not a size. Expressions are polynomials with integer
+ * coefficients over atoms: an atom is a symbol, or a quotient, remainder,
+ * minimum or maximum of two sizes. A polynomial is kept once, in one form, so
+ * that two sizes of a table are equal for all values if and, atoms aside, only
+ * if their words are.
  *
- * What cannot be a size is DIM_BAD: an operand is, a coefficient or a sum is too
- * large, a divisor may be 0 or less, or memory ran out. dim_why() says which.
+ * What cannot be a size is DIM_BAD: an operand is, a coefficient or a sum is
+ * too large, a divisor may be 0 or less, or memory ran out. dim_why() says
+ * which.
  *
  * A table only grows. Not thread safe.
  */

@@ -59,8 +59,8 @@ expr_put(struct out *o, const char *fmt, ...)
 
 static void put_expr(struct out *o, const struct uop *u, enum prec outer);
 
-/* As many digits as bring the number back, and always something that shows
- * that it is no integer. */
+/* As many digits as bring the number back, and always something that shows that
+ * it is not an integer. */
 static void
 put_float(struct out *o, const struct uop *u)
 {

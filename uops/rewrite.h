@@ -62,7 +62,8 @@ struct rw_pat {
     };
 };
 
-/* Of a source for which there is no one op: anything; CONST or a BROADCAST. */
+/* Needs of a source for which there is no one op: anything; CONST or a
+ * BROADCAST. */
 #define RW_NEED_ANY   UOP_OP_COUNT
 #define RW_NEED_CONST (UOP_OP_COUNT + 1)
 

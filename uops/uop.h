@@ -298,7 +298,7 @@ struct uop_float_range {
 struct uop_float_range uop_float_range(const struct uop *u);
 /* Are F32 u and its inverse surely normal numbers? */
 bool uop_has_normal_inverse(const struct uop *u);
-/* Of a BITCAST that clears a float's sign: the bits with the sign; else
+/* For a BITCAST that clears a float's sign: the bits with the sign; else
  * NULL. */
 const struct uop *uop_abs_bits(const struct uop *u);
 
@@ -409,8 +409,8 @@ uop_is_memory(const struct uop *u)
     u = uop_memory(u);
     return u->op == UOP_PARAM || u->op == UOP_LOCAL;
 }
-/* Of an index: true where lane i is *out_first + i * *out_step. Consecutive
- * elements that have one index have step 1. */
+/* Looks at an index: true where lane i is *out_first + i * *out_step.
+ * Consecutive elements that have one index have step 1. */
 bool uop_index_steps(const struct uop *index, int64_t *out_first,
                      int64_t *out_step);
 

@@ -103,8 +103,8 @@ uop_wmma_pack(enum uop_dtype dtype)
     return bytes < 4 ? 4 / bytes : 1;
 }
 
-/* Of 16 x 16 tiles a thread t has in A row t % 16, in B column t % 16, of
- * those all elements or, where threads share them, its t / 16th part; in C
+/* In a 16 x 16 tile thread t has row t % 16 of A and column t % 16 of B: all of
+ * their elements or, where threads share them, its t / 16th part. In C it has
  * elements of column t % 16. Is element e of it row e from the thread's first
  * on, rather than every so many? */
 static inline bool

@@ -59,8 +59,8 @@ struct side {
     const struct uop *chunk[MAX_COPY], *key[MAX_COPY], *at[MAX_COPY],
         *gate[MAX_COPY], *first[MAX_COPY];
     uint32_t n_chunks;
-    /* Of what is turned, a thread's chunks are n_chunks of `keys` each, of
-     * neighbours in a row of the array. */
+    /* A transposed array's chunks: a thread has n_chunks of `keys` each, which
+     * are neighbours in a row of the array. */
     uint32_t keys;
     const struct uop *frag[MAX_TALL][MAX_STEPS]; /* of q and q2, where kept */
 };
@@ -751,9 +751,9 @@ see_scores(struct gpu_work *w, uint32_t tall)
     }
 }
 
-/* Of the threads that have a row, 16 or one of each 16; 7 and 15 are pairs,
- * too, of those that have the same already, and exchanges that AMD's vectors
- * know. */
+/* Joins the values of the threads that have a row, 16 or one of each 16.
+ * Exchanges 7 and 15 also pair threads whose values are the same by then, and
+ * AMD's vector instructions know them. */
 static const struct uop *
 join_gpu_row(const struct gpu_work *w, enum uop_op op, const struct uop *u)
 {
@@ -822,8 +822,8 @@ bits_op(const struct gpu_work *w, enum uop_op op, const struct uop *bits,
     return uop_alu2(w->c.g, op, bits, uop_const_int(w->c.g, UOP_U32, b));
 }
 
-/* To the nearest bfloat, ties to even, of what is no NaN: most of one is one,
- * too, but any number may come of it. */
+/* Rounds to the nearest bfloat, ties to even. Most NaNs stay NaN, but any
+ * number may come of one. */
 static const struct uop *
 round_to_bf16(const struct gpu_work *w, const struct uop *x)
 {

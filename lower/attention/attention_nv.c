@@ -304,8 +304,8 @@ copy_nv_tile(struct attend_nv *w, const struct attend_nv_side *s,
     return n;
 }
 
-/* Two operands of 16 keys or elements by 8 each, from key `key` and element
- * `at` of the tile on. Of v a key is a step: it is read turned. */
+/* Loads two operands of 16 keys or elements by 8 each, from key `key` and
+ * element `at` of the tile on. A key of v is a step: it is read transposed. */
 static void
 load_operands(const struct attend_nv *w, const struct attend_nv_side *s,
               bool turned, int64_t key, int64_t at, const struct uop *out[2])
@@ -402,7 +402,7 @@ attend_nv_see_scores(struct attend_nv *w, uint32_t tall)
     }
 }
 
-/* Of the four threads that have a row. */
+/* Joins the values of the four threads that have a row. */
 static const struct uop *
 join_nv_row(const struct attend_nv *w, enum uop_op op, const struct uop *u)
 {
@@ -704,10 +704,10 @@ attend_nv_make_stores(struct attend_nv *w, const struct uop *end,
     return uop_graph_status(w->c.g);
 }
 
-/* Rows of a warp, keys of a tile: what registers and LOCAL memory hold. Of more
- * rows each access to k and v is used more; but there have to be work-groups
- * for all units. observed: H100, 2026-11-23: two tiles of rows in a warp, tiles
- * of 64 keys for narrow heads. guess: which heads are narrow. */
+/* Chooses rows of a warp and keys of a tile by what registers and LOCAL memory
+ * hold. With more rows each access to k and v is used more; but there have to
+ * be work-groups for all SMs. observed: H100, 2026-11-23: two tiles of rows in
+ * a warp, tiles of 64 keys for narrow heads. guess: which heads are narrow. */
 static void
 choose_nv_sizes(struct attend_nv *w)
 {

@@ -19,11 +19,11 @@
  * Where the first begins a turn, the second has waited for tile j - 2 of k and
  * j - 3 of v, and copies may take their place.
  *
- * What a head has beyond a multiple of 64 elements lies in LOCAL memory as a
- * row of its own, the last, so that all are copied alike and nothing beside the
+ * The elements of a head beyond a multiple of 64 lie in LOCAL memory as a row
+ * of their own, the last. So all rows are copied alike, and nothing beside the
  * head is read: elements come from the first of that rest on, around the end,
- * and the last row has some again that nobody uses. Of 80: 16 to 79, then 0 to
- * 63.
+ * and the last row repeats some that nobody uses. A head of 80: 16 to 79, then
+ * 0 to 63.
  */
 
 #include "base/bits.h"
@@ -81,8 +81,8 @@ element_at(int64_t n, int64_t at)
 }
 
 /* Columns of the results' matrix instructions: whole atoms of 64, though those
- * beyond v's are not looked at. Of a part of an atom, which the instruction set
- * does not forbid, no card has been asked. */
+ * beyond v's are not looked at. The instruction set does not forbid a part of
+ * an atom, but no device was asked. */
 static uint32_t
 n_columns(const struct attend_nv *w)
 {
@@ -145,11 +145,11 @@ queries_are_boxed(const struct attend_nv *w)
     return stride >= ROW && stride % 8 == 0;
 }
 
-/* Tiles of wide heads have 128 keys: fewer turns. Of narrow ones two
- * work-groups with tiles of 64 fit a unit. observed: H100, 2026-11-27,
- * bfloat16: 32 heads of 4096 x 128 460 us, 560 by 64 keys; 64 of 2048 x 64 176
- * us by these, else 202. Threads hold some of queries for which LOCAL memory
- * has no room. guess: that is better than tiles of 32 keys. */
+/* Tiles of wide heads have 128 keys: fewer turns. For narrow heads, two
+ * work-groups with tiles of 64 fit an SM. observed: H100, 2026-11-27, bfloat16:
+ * 32 heads of 4096 x 128 460 us, 560 by 64 keys; 64 of 2048 x 64 176 us by
+ * these, else 202. Threads hold the part of queries for which LOCAL memory has
+ * no room. guess: that is better than tiles of 32 keys. */
 static void
 choose_wgmma_sizes(struct state *s)
 {

@@ -135,9 +135,9 @@ exchange(const struct decode_work *w, const struct uop *u, uint32_t bits)
     return uop_new(w->f.c.g, UOP_SHUFFLE, u->dtype, 1, arg, &u, 1);
 }
 
-/* Of threads whose numbers differ in bits `from` to `to` - 1; 7, 15 and 31 are
- * pairs, too, of those that have the same already, and the first two exchanges
- * that AMD's vectors know. */
+/* Joins the values of threads whose numbers differ in bits `from` to `to` - 1.
+ * Exchanges 7, 15 and 31 also pair threads whose values are the same by then;
+ * AMD's vector instructions know the first two. */
 static const struct uop *
 join(const struct decode_work *w, enum uop_op op, const struct uop *u,
      uint32_t from, uint32_t to)
@@ -303,8 +303,8 @@ make_decode_loop(struct decode_work *w)
 
 /* ---- joining ---- */
 
-/* Of the threads that exchange: each row's M, L and O, O's last, to LOCAL
- * memory; the BARRIER behind that. */
+/* The threads that exchange store each row's M, L and O, O's last, to LOCAL
+ * memory. Returns the BARRIER behind that. */
 static const struct uop *
 join_warps(struct decode_work *w, const struct uop *end)
 {

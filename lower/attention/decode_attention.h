@@ -16,7 +16,7 @@ struct attend_few {
     const struct uop *lane;  /* thread % wave */
     const struct uop *warp;  /* thread / wave */
     const struct uop *state; /* LOCAL memory: attend_few_place */
-    /* Of the forms by matrix instructions, whose warps have keys of their
+    /* For the variants by matrix instructions, whose warps have keys of their
      * own. */
     uint32_t keys;           /* of a warp in a step */
     const struct uop *range; /* the loop of steps */

@@ -117,7 +117,7 @@ count_fragment_regs(const struct fragment_work *w)
 
 /* ---- short forms ---- */
 
-/* Of queries with keys, or of E with columns. */
+/* The product of queries and keys, or of E and columns. */
 static const struct uop *
 fragment_product(const struct fragment_work *w, const struct uop *q,
                  const struct uop *k, const struct uop *sum)
@@ -129,7 +129,7 @@ fragment_product(const struct fragment_work *w, const struct uop *q,
     return uop_new(w->f.c.g, UOP_WMMA, UOP_F32, sum->lanes, arg, src, 3);
 }
 
-/* Of the threads that have a row. */
+/* Joins the values of the threads that have a row. */
 static const struct uop *
 join_fragment_row(const struct fragment_work *w, enum uop_op op,
                   const struct uop *u)

@@ -157,7 +157,7 @@ find_abs(const struct uop *u)
     return NULL;
 }
 
-/* Of sums, absolute values become one operation on bits. */
+/* Absolute values, written as maxima, become one operation on bits. */
 static const struct uop *
 decompose_sum(const struct dec *d, const struct uop *u)
 {

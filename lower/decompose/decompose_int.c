@@ -144,11 +144,11 @@ divide_by_shift(const struct dec *d, const struct division *v)
     return dec_opi(d, UOP_SHR, v->x, (int64_t)log2_floor((uint64_t)c));
 }
 
-/* Of 0 to x's maximum, by a constant: a product of 32 bits and a shift, where
- * they are exact. With m = ceil(2^s / c) and e = m c - 2^s, floor(x m / 2^s) is
- * the quotient as long as x e < 2^s. src: T. Granlund, P. Montgomery, "Division
- * by Invariant Integers using Multiplication", 1994. observed: ptxas 13.0
- * divides by 3 in floats, sm_89. NULL for others. */
+/* Divides 0 to x's maximum by a constant: a product of 32 bits and a shift,
+ * where they are exact. With m = ceil(2^s / c) and e = m c - 2^s, floor(x m /
+ * 2^s) is the quotient as long as x e < 2^s. src: T. Granlund, P. Montgomery,
+ * "Division by Invariant Integers using Multiplication", 1994. observed: ptxas
+ * 13.0 divides by 3 in floats, sm_89. NULL for others. */
 static const struct uop *
 divide_by_product(const struct dec *d, const struct division *v)
 {

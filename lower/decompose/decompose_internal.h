@@ -38,7 +38,7 @@ dec_is_wide_float(const struct dec *d, const struct uop *x)
 BELL_MUST_CHECK bell_status dec_find_rounded(const struct uop *const *list,
                                              size_t n, uint8_t **out_rounded);
 /* u, an op whose result is rounded, on its final sources, by approximate
- * instructions; NULL where it is none of those. */
+ * instructions; NULL where it is not such an op. */
 const struct uop *dec_approximate(const struct dec *d, const struct uop *u);
 
 /* sin or cos of an F32 to relative 2^-19 (decompose_sin.c). */
@@ -134,7 +134,7 @@ const struct uop *dec_cast(const struct dec *d, const struct uop *x,
 
 /* ---- functions: x is F32 or F64 ---- */
 
-/* Of a product with log2(e) it is the exponential of the other factor. */
+/* A product with log2(e) becomes the exponential of the other factor. */
 const struct uop *dec_exp2(const struct dec *d, const struct uop *x);
 const struct uop *dec_log2(const struct dec *d, const struct uop *x);
 const struct uop *dec_sin_or_cos(const struct dec *d, enum uop_op op,

@@ -2,11 +2,13 @@
  *
  * |x| = k * pi/2 + r with |r| <= pi/4; k mod 4 (for cos, k + 1) chooses sin or
  * cos of r and the sign. Up to a bound, r comes from subtracting k times pi/2
- * given in parts (Cody and Waite). Beyond it the bits of 2/pi that matter for
- * x's exponent are multiplied by x's fraction as integers (Payne and Hanek):
- * the bits above them only add multiples of 4 to k, and the bits below them are
- * too small to count. A WHERE takes what is beyond as its first value, so that
- * programs branch around it (lower/branch.c).
+ * given in parts (Cody and Waite).
+ *
+ * Beyond it the bits of 2/pi that matter for x's exponent are multiplied by x's
+ * fraction as integers (Payne and Hanek): the bits above them only add
+ * multiples of 4 to k, and the bits below them are too small to count. A WHERE
+ * takes what is beyond as its first value, so that programs branch around it
+ * (lower/branch.c).
  */
 #include "lower/decompose/decompose_internal.h"
 
@@ -83,9 +85,9 @@ subtract_all(const struct dec *d, const struct uop *a, const struct uop *b,
 }
 
 /* F32 alone, without a multiply-add: pi/2 in parts of 11 bits, whose products
- * with k are exact, and the rest. The first two differences are exact. Of the
- * next two, each is exact where little of it is left, and else what it loses is
- * subtracted with the last part. */
+ * with k are exact, and the rest. The first two differences are exact. Each of
+ * the next two is exact where little of it is left; else the part that it loses
+ * is subtracted with the last one. */
 static const struct uop *
 subtract_short_parts(const struct dec *d, const struct uop *x,
                      const struct uop *k)

@@ -1,6 +1,6 @@
 /* TMA_COPYs: a tile for WGMMA that lies in its buffer as rows of whole 16 bytes
- * is copied by one thread, a box of rows at a time. All of it must be there:
- * what a LOAD's gate or clamps leave out is no TMA_COPY's. */
+ * is copied by one thread, a box of rows at a time. All of it must be there: a
+ * TMA_COPY cannot leave out what a LOAD's gate or clamps do. */
 #include "lower/expand/expand_internal.h"
 
 #include "uops/wmma.h"

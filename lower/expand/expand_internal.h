@@ -88,8 +88,9 @@ struct expand {
     const struct uop *commit;         /* of the next tile's STOREs, or NULL */
     struct expand_stores first, next; /* of the first tile, of the next */
     const struct uop *base[KERNEL_MAX_RANGES]; /* first value of each range */
-    /* Of a range of the sum the values from `begin` on, n of them: elsewhere
-     * the operand with number `pack`, from 1, is 0 (expand_window.c). */
+    /* The values of a range of the sum that count: n of them from `begin` on.
+     * Elsewhere the operand with number `pack`, from 1, is 0
+     * (expand_window.c). */
     struct expand_window {
         bool on;
         struct kernel_window of;

@@ -105,7 +105,7 @@ factors_of(const struct expand *e, const struct uop *x)
     return out;
 }
 
-/* Takes `f` out of the factors; false: it is none of them. */
+/* Takes `f` out of the factors; false: it is not one of them. */
 static bool
 drop_factor(struct factors *of, const struct uop *f)
 {

@@ -135,7 +135,7 @@ begin_matrix(struct expand *e, const struct kernel_group *group,
 
 /* ---- parts of operands ---- */
 
-/* Of mma.sync: thread 4 g + t has rows g of A, columns g of B. NULL: the
+/* For mma.sync: thread 4 g + t has rows g of A, columns g of B. NULL: the
  * range's own value. */
 static const struct uop *
 range_value_nv(const struct matrix *m, enum uop_wmma_operand operand,
@@ -159,11 +159,11 @@ range_value_nv(const struct matrix *m, enum uop_wmma_operand operand,
     return NULL;
 }
 
-/* Of tiles of 16 x 16 a thread's results are below each other in one column.
- * So that they lie side by side in memory, the instruction's A is B here, and
- * its rows are our columns: thread 16 g + c has row c of A, column c of B, and
- * of what threads share of it the g-th part. Column c is that whose results
- * threads of `col` c / n_pair or c % n_cols have. */
+/* A thread's results of a 16 x 16 tile are below each other in one column. So
+ * that they lie side by side in memory, the instruction's A is B here, and its
+ * rows are our columns: thread 16 g + c has row c of A, column c of B, and the
+ * g-th part of what threads share. Column c is the one whose results threads of
+ * `col` c / n_pair or c % n_cols have. */
 static const struct uop *
 range_value16(const struct matrix *m, enum uop_wmma_operand operand, uint32_t i,
               uint32_t r)

@@ -314,7 +314,7 @@ moves_by(const struct expand *e, const struct uop *u, uint32_t range,
                              !stage_depends_on(e, u->src[3], range)));
 }
 
-/* Of WGMMA: does what is contiguous in the buffer become different rows of the
+/* WGMMA: does what is contiguous in the buffer become different rows of the
  * array? */
 static bool
 is_turned(const struct expand *e, const struct expand_stage *s)

@@ -1,11 +1,12 @@
 /* Threads: their numbers, what one of them stores for all, and reductions
  * that they share.
  *
- * The parts of a reduction meet in LOCAL memory. Of up to 32 parts each thread
- * joins all itself (of 8, where they are not neighbours' and cannot be loaded
- * four at once); of more, as many of the first threads join a share each, in
- * the place of their own part, and each thread joins those. All threads then
- * have the same value, and the order of joining is always the same.
+ * The parts of a reduction meet in LOCAL memory. Each thread joins up to 32
+ * parts itself (up to 8, where they are not neighbours' and cannot be loaded
+ * four at once). Where there are more, as many of the first threads join a
+ * share each, in the slot of their own part, and each thread joins those. All
+ * threads then have the same value, and the order of joining is always the
+ * same.
  */
 #include "lower/expand/expand_internal.h"
 

@@ -27,8 +27,8 @@ struct kernel_group {
     const struct uop **members; /* REDUCE nodes, by id */
 };
 
-/* Ranges, by id, that a matrix instruction counts. Of its result a thread has
- * columns by `col` and `pair`, rows by `row` and `half`: uops/wmma.h. */
+/* Ranges, by id, that a matrix instruction counts. A thread has the result's
+ * columns by `col` and `pair`, its rows by `row` and `half`: uops/wmma.h. */
 struct kernel_matrix {
     bool on;
     bool wgmma; /* a warp's tiles are one WGMMA's, row the lowest rows of a
@@ -73,9 +73,10 @@ struct kernel {
     /* Reduction ranges, by id as bits: those of a tile whose operands are
      * brought to LOCAL memory first. */
     uint64_t staged;
-    /* Of a CPU: ranges, by id as bits, over which the operands of a product
+    /* For a CPU: ranges, by id as bits, over which the operands of a product
      * are brought to LOCAL memory first, in the order in which they are read:
-     * that which varies with the VECTOR, with `packs_rows` the other too. */
+     * the operand that varies with the VECTOR, with `packs_rows` the other
+     * too. */
     uint64_t packed;
     bool packs_rows;
     bool tiled;  /* the product is one of TILE_MATMUL */

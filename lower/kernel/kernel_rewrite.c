@@ -136,7 +136,7 @@ widest_node(const struct kernel *k)
     return n;
 }
 
-/* Of indices, which are small; what is not counts as depending. */
+/* For indices, which are small: one too large to walk counts as depending. */
 static bool
 depends_on(const struct uop *u, const struct uop *range)
 {

@@ -110,7 +110,7 @@ read_condition(const struct kernel *k, const struct uop *less, uint64_t outputs,
     return out->range != 0;
 }
 
-/* Of all values of both ranges, the part that lies outside. */
+/* The part of all values of both ranges that lies outside. */
 static double
 part_outside(const struct kernel *k, const struct kernel_window *w)
 {

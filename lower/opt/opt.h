@@ -2,11 +2,11 @@
  * that choose in it.
  *
  * A plan holds a tree of axes for every range of a kernel. A leaf becomes a
- * RANGE of its type; a split axis counts outer * factor + inner. Where the
- * size is no multiple of the factor, the last tile of an output range moves
- * back and overlaps the one before (the values are the same); a reduction
- * range is to be peeled first (kernel_peel). On a GPU the last tile passes the
- * end instead, and what lies there is gated away (struct kernel_remap).
+ * RANGE of its type; a split axis counts outer * factor + inner. Where the size
+ * is not a multiple of the factor, the last tile of an output range moves back
+ * and overlaps the one before (the values are the same); a reduction range is
+ * to be peeled first (kernel_peel). On a GPU the last tile passes the end
+ * instead, and what lies there is gated away (struct kernel_remap).
  *
  * Axes can also be folded: they become the digits of one axis that counts all
  * their combinations, which then is split like any other.

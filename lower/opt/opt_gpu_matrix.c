@@ -35,7 +35,7 @@ struct matrix_shape {
     double speed; /* relative, of many such tiles; guess where no source is */
 };
 
-/* Of instructions of 16 rows. */
+/* Shapes for instructions of 16 rows. */
 static const struct matrix_shape shapes16[] = {
     {2, 4, 4, 8, 1.2},  {2, 2, 4, 8, 1.1}, {2, 4, 4, 4, 1.0},
     {2, 2, 4, 4, 0.9},  {2, 2, 2, 4, 0.7}, {2, 2, 1, 4, 0.5},
@@ -43,9 +43,9 @@ static const struct matrix_shape shapes16[] = {
     {1, 2, 1, 1, 0.15},
 };
 
-/* Of WGMMAs: a warp has all columns. observed: H100, 2026-11-22, where the
- * first one above makes 280 TFLOP/s; guess: the last one, whose instructions
- * read as much of LOCAL memory as it gives. */
+/* Shapes for WGMMAs: a warp has all columns. observed: H100, 2026-11-22, where
+ * the first one above makes 280 TFLOP/s; guess: the last one, whose
+ * instructions read as much of LOCAL memory as it gives. */
 static const struct matrix_shape shapes_wgmma[] = {
     {8, 1, 1, 32, 2.3},
     {8, 1, 1, 16, 2.0},
@@ -53,13 +53,13 @@ static const struct matrix_shape shapes_wgmma[] = {
     {8, 1, 1, 8, 1.2},
 };
 
-/* Of instructions of 8 rows. */
+/* Shapes for instructions of 8 rows. */
 static const struct matrix_shape shapes8[] = {
     {2, 2, 4, 4, 1.0},  {2, 2, 4, 2, 0.8},  {2, 2, 2, 2, 0.6},
     {2, 2, 1, 2, 0.35}, {2, 2, 1, 1, 0.25},
 };
 
-/* Of instructions of 16 x 16. */
+/* Shapes for instructions of 16 x 16. */
 static const struct matrix_shape shapes16x16[] = {
     {2, 2, 4, 4, 1.0}, {2, 2, 2, 4, 0.8},  {2, 2, 2, 2, 0.6},
     {2, 2, 1, 2, 0.4}, {1, 2, 1, 1, 0.15}, {1, 1, 1, 1, 0.1},

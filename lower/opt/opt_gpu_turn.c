@@ -1,10 +1,10 @@
 /* The rules for GPUs: copies that turn what they load.
  *
- * What lies side by side where a kernel loads is far apart where it stores. A
- * thread has a block: some values across of as many that are stored side by
- * side, so that it loads and stores 16 bytes at a time where sizes allow, and
- * exchanges them in registers (lower/expand/expand.c). Of sizes that are odd it
- * loads all values of a few across one by one: the first access brings the
+ * Values that lie side by side where a kernel loads are far apart where it
+ * stores. A thread has a block: some values across by as many that are stored
+ * side by side. So it loads and stores 16 bytes at a time where sizes allow,
+ * and exchanges them in registers (lower/expand/expand.c). Where sizes are odd
+ * it loads all values of a few across one by one: the first access brings the
  * sector that the others are in.
  */
 #include "lower/opt/opt_gpu.h"

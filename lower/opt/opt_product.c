@@ -461,8 +461,8 @@ opt_product_fits(const struct kernel *k, const struct opt_choice *choice,
                k->target->max_packed_bytes;
 }
 
-/* Of the numbers up to `most`, at least 1, the greatest that divides n or
- * nearly so: the last part overlaps another then. */
+/* The greatest number up to `most`, at least 1, that divides n or nearly so:
+ * the last part overlaps another then. */
 static int64_t
 part_of(int64_t n, int64_t most)
 {
@@ -526,8 +526,8 @@ mark_packed(struct opt_plan *plan, const struct opt_product *p,
     plan->k->tiled = p->tiled;
 }
 
-/* Of so many parts or up to twice as many, the fewest with which all threads
- * have about the same to do, if there are: each part packs columns anew. */
+/* The fewest parts, from `parts` to twice as many, with which all threads have
+ * about the same to do; `parts` if none do. Each part packs columns again. */
 static int64_t
 even_parts(int64_t n_groups, int64_t parts, int64_t most, int64_t n_threads)
 {

@@ -192,7 +192,8 @@ store_key(const struct sort_work *w, const struct uop *element,
 
 /* ---- exchanges ---- */
 
-/* Of keys that are `span` apart, in blocks that ascend and descend by turns. */
+/* Exchanges keys that are `span` apart, in blocks that ascend and descend by
+ * turns. */
 static void
 exchange_keys(const struct sort_work *w, const struct uop **v, uint32_t span,
               uint32_t block)

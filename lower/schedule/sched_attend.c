@@ -220,8 +220,8 @@ find_factor(const struct sched *s, const struct uop *out, uint32_t side,
     return false;
 }
 
-/* Of sizes that make it worth while? (What it has to be exactly is known only
- * when the kernel is there.) */
+/* Do sizes make it worth while? (The exact conditions are known only when the
+ * kernel is there.) */
 static bool
 fits_attention(const struct sched *s, const struct match *m)
 {
@@ -773,7 +773,7 @@ rewrite(struct sched *s, struct list *l, const struct uop **roots,
                         : u;
         if (find_match(s, u, &m) && m.inverse &&
             mark_inner(s, l, &m, u, roots, n_roots, &back)) {
-            /* whose scores gradients make again are no parts of these */
+            /* attention whose scores gradients make again is not in parts */
             int64_t parts = back ? 1 : count_parts(s, &m);
             to[i] = parts > 1 ? attend_parts(s, &m, to, l, parts)
                               : divide_behind(s, &m, to, l);

@@ -1,10 +1,10 @@
 /* Convolutions by matrix instructions, channels last.
  *
- * Of images with their channels first, neighbours in memory are pixels, and
- * windows begin at any of them: what a product takes of them is loaded one by
- * one, each behind a test of the borders. Where an image and the filters are
- * stored channels last first, 16 bytes are 8 channels of a pixel, and one test
- * does for them. Two more kernels are soon worth it: by the model, a 3 x 3
+ * Where images have their channels first, neighbours in memory are pixels, and
+ * windows begin at any of them: a product loads its operands one by one, each
+ * behind a test of the borders. Where an image and the filters are stored
+ * channels last first, 16 bytes are 8 channels of a pixel, and one test does
+ * for them. Two more kernels are soon worth it. By the model, a 3 x 3
  * convolution of 512 channels takes 16 us for 43 on an MI300X, copies among
  * them, one of 64 channels 15 for 22.
  *

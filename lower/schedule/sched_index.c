@@ -233,7 +233,8 @@ split_part(struct sched *s, const struct uop *linear,
     }
 }
 
-/* Are the products of axes a0..a-1 of x and b0..b-1 of y equal for all sizes? */
+/* Are the products of axes a0..a-1 of x and b0..b-1 of y equal for all
+ * sizes? */
 static bool
 same_product(const struct sched *s, const struct uop_dims *x, uint32_t a0,
              uint32_t a, const struct uop_dims *y, uint32_t b0, uint32_t b)

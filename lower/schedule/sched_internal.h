@@ -62,8 +62,8 @@ struct sched_node {
      * several users make of one. */
     const struct sched_set *seen;
     double seen_cost;
-    /* The contraction that it is made of, element by element, besides what is
-     * no reduction's; or SCHED_NONE. */
+    /* The contraction that it is made of, element by element, besides nodes
+     * that are not made of a reduction; or SCHED_NONE. */
     uint32_t product;
     /* The node with several users, of such a product, that it is made of alone,
      * element by element, or itself; or SCHED_NONE. And the work from there. */

@@ -74,8 +74,8 @@ number_buffers(struct sched *s, const uint32_t *local,
     return BELL_OK;
 }
 
-/* Movements are noted where there is nothing else: a factor that is turned is
- * no work of a product's. */
+/* Movements are noted where there is nothing else: to transpose a factor is not
+ * a product's work. */
 static bool
 is_noted(const struct uop *u, bool any)
 {

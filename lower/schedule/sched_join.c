@@ -1,10 +1,10 @@
 /* Several outputs of one kernel.
  *
- * Of two kernels in the same loops, or one in the outer ones of the other's,
- * the second may read what the first makes just where that makes it, or both
- * may read the same: they become one, which stores both values. What nobody
- * else reads is not stored any more. Products stay alone: their tiles want all
- * registers.
+ * Two kernels may be in the same loops, or one in the outer loops of the other.
+ * Then the second may read a value of the first just where that is made, or
+ * both may read the same: they become one, which stores both values. A value
+ * that nobody else reads is not stored any more. Products stay alone: their
+ * tiles want all registers.
  */
 #include "lower/schedule/sched_internal.h"
 
@@ -16,8 +16,8 @@
 #define LOOK_BACK 32 /* kernels before it that one may be joined with */
 #define MAX_LOADS 64 /* of a kernel that may be joined */
 #define MAX_NODES 400
-/* Of two kernels together: shared by the threads of some work-groups they take
- * less time than a launch (0.8 us on an H100, docs/explanation/nvidia.md).
+/* Steps of two kernels together: shared by the threads of some work-groups they
+ * take less time than a launch (0.8 us on an H100, docs/explanation/nvidia.md).
  * guess */
 #define FEW_STEPS 16384
 

@@ -539,7 +539,7 @@ exchange_values(struct uop_graph *k, const struct uop **v, uint32_t n,
     }
 }
 
-/* Of more keys than a thread has registers for: lower/scan/order.h. */
+/* Sorts more keys than a thread has registers for: lower/scan/order.h. */
 static const struct uop *
 build_order(struct builder *b)
 {
@@ -642,7 +642,7 @@ build(struct builder *b)
     return uop_new(k, UOP_SINK, UOP_VOID, 1, none, stores, n);
 }
 
-/* Of what is not read from memory. */
+/* Notes the marks of nodes that are not read from memory. */
 static bell_status
 note_frames(struct builder *b, struct sched_buf *buf)
 {

@@ -1,10 +1,10 @@
 /* In which order kernels run, for little memory.
  *
- * Of the orders that kernels can run in several are tried: the one at hand, and
+ * Several of the orders that kernels can run in are tried: the one at hand, and
  * ones in which a kernel runs as soon as it takes no more memory than it gives
  * back (weights are updated as soon as there are gradients), or as late as that
- * can be (what is cheap to make waits until it is read). Each step goes from
- * the end of time, too: there what is taken is what was given.
+ * can be (a value that is cheap to make waits until it is read). Each step also
+ * goes from the end of time: there the memory that was given is taken.
  */
 #include "lower/schedule/sched_internal.h"
 
@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-#define WORTH 32 /* one part in so many: less is no reason to change. guess */
+#define WORTH 32 /* one part in this many: less does not count. guess */
 
 /* ---- who waits for whom ---- */
 

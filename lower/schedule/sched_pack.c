@@ -1,9 +1,9 @@
 /* Kernels that wait for each other in no way are one launch (lower/pack.h).
  *
- * Of those whose inputs are there, the one that most others wait for in a row
- * is next, with all that are alike. One that has waited for long is next, too:
- * what it reads takes memory until then. Where memory matters (schedule.c)
- * items come in the order at hand, and a launch takes no more than it may.
+ * The next kernel is one whose inputs are there and that most others wait for
+ * in a row, with all that are alike. One that has waited for long is next, too:
+ * its inputs take memory until then. Where memory matters (schedule.c) items
+ * come in the order at hand, and a launch takes no more than it may.
  */
 #include "lower/schedule/sched_internal.h"
 
@@ -244,8 +244,8 @@ count_touches(struct launcher *l)
     memcpy(l->n_left, l->n_touches, l->plan->n_bufs * sizeof(*l->n_left));
 }
 
-/* Of the ready kernels those that go into ready[0]'s launch: they come first in
- * ready[] then. Their number. */
+/* Finds the ready kernels that go into ready[0]'s launch: they come first in
+ * ready[] then. *out_n is their number. */
 static bell_status
 choose_parts(struct launcher *l, struct args *args, uint32_t *out_n)
 {

@@ -6,14 +6,16 @@
  * 4096 took 700 us, and so takes 400; x.T @ w, both turned, 875 and 450.
  *
  * Matrix instructions are fed by accesses of 16 bytes. Where rows of a factor
- * are no multiple of that, all of it would be loaded element by element, by
+ * are not multiples of that, all of it would be loaded element by element, by
  * each tile that it is in: of large products such a factor is stored along the
- * sum first, with zeros behind each row. observed: H100, 2026-11-23: bfloat16
- * products of 4095 made 77 to 93 TFLOP/s, of 4096 786. guess: from 2^24
- * products on, where the model of H100, A100, MI300X and RX 7900 XTX says that
- * both kernels take 0.15 to 0.6 of the time that one does. Where nothing copies
- * to LOCAL memory, likewise sums of no whole matrix instructions: bfloat16
- * products of 1000 on MI300X then take 4.7 us, not 16.6.
+ * sum first, with zeros behind each row.
+ *
+ * observed: H100, 2026-11-23: bfloat16 products of 4095 made 77 to 93 TFLOP/s,
+ * of 4096 786. guess: from 2^24 products on, where the model of H100, A100,
+ * MI300X and RX 7900 XTX says that both kernels take 0.15 to 0.6 of the time
+ * that one does. Where nothing copies to LOCAL memory, likewise sums of no
+ * whole matrix instructions: bfloat16 products of 1000 on MI300X then take 4.7
+ * us, not 16.6.
  *
  * Likewise on a CPU with instructions for products of small numbers, which take
  * so many steps of the sum at a time. observed: a Xeon with AMX,
@@ -45,7 +47,7 @@
 #define WINDOW_USES 64   /* likewise, of a sum over several axes. guess */
 #define PART_BYTES  16
 #define ROW_BYTES   128  /* that rows are made multiples of: a tile's steps */
-#define PAGE_BYTES  4096 /* a cache's ways are no longer, or whole ones */
+#define PAGE_BYTES  4096 /* a cache's way has at most this, or multiples */
 #define LINE_BYTES  64
 #define PAD_USES    256 /* of each element; copies are then soon worth it */
 #define PAD_WORK    (1 << 24) /* products, in all */
@@ -99,7 +101,7 @@ is_turn_repeated(struct uop_graph *g, const struct uop *u, uint32_t axis)
 
 #define MAX_MOVES 4 /* of a factor that was widened before them */
 
-/* The moves of what is no wider than it must be, or u as it is. */
+/* Moves the value before it was widened; or u as it is. */
 static const struct uop *
 move_before_cast(struct uop_graph *g, const struct uop *u)
 {

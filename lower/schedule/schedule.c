@@ -184,8 +184,8 @@ storable(const struct uop *u)
            u->op != UOP_CONTIGUOUS && u->op != UOP_DETACH;
 }
 
-/* Has the node stored, or what it moves: that is no more, and often much less.
- * Who is made of it reads one buffer. */
+/* Has the node stored, or what it moves: that takes no more memory, and often
+ * much less. Who is made of it reads one buffer. */
 static void
 force_below(struct planner *p, uint32_t at)
 {
