@@ -70,10 +70,10 @@ look_forward(struct order *o)
             loop = o->home[loop - 1];
         o->home[i] = loop;
         o->n_loops[i] = n_loops;
-        /* the place of a LOAD is no value: STOREs tell where it may go */
+        /* the place of a LOAD is not a value: STOREs tell where it may go */
         for (j = o->is_late && u->op == UOP_LOAD; j < u->n_src && !fixed; j++) {
             const uint64_t *src = map_get(&o->place, u->src[j]->id);
-            /* a loop's index is no variable; it only cannot move itself */
+            /* a loop's index is not a variable; it only cannot move itself */
             fixed = src && o->is_fixed[*src] && u->src[j]->op != UOP_RANGE;
         }
         o->is_fixed[i] = fixed;

@@ -515,7 +515,8 @@ emit_ir3_barrier(struct ir3_emit *e)
     ir3_add(e, IR3_BAR);
 }
 
-/* Of float64 nothing is computed: it is moved, and made float32. */
+/* Float64 values are moved, and made float32; nothing else is computed with
+ * them. */
 static bool
 computes_f64(const struct uop *u)
 {

@@ -75,7 +75,7 @@ extend_lives(struct ir3_emit *e)
         if (e->insns[i].op == IR3_OP_COUNT)
             at[e->insns[i].off] = i;
     }
-    /* a label behind the branch is met later: it is no loop's */
+    /* a label behind the branch is met later: it is not a loop's */
     for (i = 0; i < e->n_insns; i++) {
         if (e->insns[i].op != IR3_BR || at[e->insns[i].off] > i)
             continue;
@@ -103,10 +103,10 @@ struct scan {
 };
 
 /* A work-group's waves are on a unit at once, else those that wait for the
- * others wait for ever: the more there are, the fewer registers has each. Of
- * two waves a unit has so many times four. src: docs/hardware/adreno-queues.md,
- * "Occupancy"; docs/hardware/adreno.md, "Chips" (64 is the least of Adreno 6xx:
- * a650, a660, a690) */
+ * others wait for ever: the more there are, the fewer registers each has. A
+ * unit has four times this many for two waves. src:
+ * docs/hardware/adreno-queues.md, "Occupancy"; docs/hardware/adreno.md, "Chips"
+ * (64 is the least of Adreno 6xx: a650, a660, a690) */
 static uint32_t
 register_limit(const struct ir3_emit *e)
 {

@@ -14,8 +14,8 @@ extend(struct ir3_emit *e, bool is_signed, struct ir3_opnd a)
     return r;
 }
 
-/* Of 64 bits, rounded once: the upper 32 digits behind the first one, the last
- * of them set where more follow. */
+/* Converts 64 bits, rounded once: the upper 32 digits behind the first one, the
+ * last of them set where more follow. */
 static struct ir3_opnd
 float_of_64(struct ir3_emit *e, bool is_signed, struct ir3_lane a)
 {

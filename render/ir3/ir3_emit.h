@@ -212,7 +212,7 @@ BELL_MUST_CHECK bell_status ir3_refuse(const struct ir3_emit *e,
 BELL_MUST_CHECK bell_status ir3_order(struct ir3_emit *e,
                                       const struct uop *const **ops);
 
-/* ---- registers, order, waits (ir3_alloc.c, ir3_schedule.c, ir3_finish.c) ---- */
+/* ---- registers, order, waits (ir3_alloc, ir3_schedule, ir3_finish.c) ----- */
 
 BELL_MUST_CHECK bell_status ir3_alloc(struct ir3_emit *e);
 /* Instructions with registers, in an order in which they wait less. */
@@ -237,7 +237,7 @@ struct ir3_latency {
 };
 const struct ir3_latency *ir3_latency_of(enum ir3_gen gen);
 
-/* n registers from the operand's on; none where it is no register of the
+/* n registers from the operand's on; none where it is not a register of the
  * thread's. */
 struct ir3_span ir3_span_of(const struct ir3_emit *e, struct ir3_opnd o,
                             unsigned n);

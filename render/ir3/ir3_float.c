@@ -6,6 +6,7 @@
  * all bits. Sums, differences and products are what the chips give. Everything
  * else is exact: comparisons, extremes, quotients and roots of subnormal
  * numbers go by integers.
+ *
  * src: Mesa 25.0, freedreno/vulkan/tu_device.cc,
  * tu_get_physical_device_properties_1_2: shaderDenormFlushToZeroFloat32 and
  * Float16 are true, shaderDenormPreserve... false, for every chip; Vulkan 1.2,

@@ -24,7 +24,7 @@ struct ir3_row {
 
 extern const struct ir3_row ir3_rows[IR3_OP_COUNT];
 
-/* The forms of operands that fields hold: is none of them unknown? */
+/* Are all kinds of operands that fields hold known? */
 bool ir3_operands_are_known(const struct ir3_instr *instr);
 
 #endif

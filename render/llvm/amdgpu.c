@@ -32,8 +32,8 @@ enum {
 
 #define PASSES "function(loop-unroll<O2>,early-cse)"
 
-/* Of IR that somebody else wrote: finds out what of its launch a kernel
- * needs. */
+/* The pass for IR that somebody else wrote: it finds the parts of its launch
+ * that a kernel needs. */
 #define IR_PASSES "amdgpu-attributor"
 
 #define CC_KERNEL 91 /* amdgpu_kernel */
@@ -383,8 +383,8 @@ matrix_type(struct llvm_emit *e, const struct matrix *m, const struct uop *u)
     return words == 2 ? e->t_i64 : e->t_i32;
 }
 
-/* Of WMMA on bytes: each operand follows a flag, whether it is signed; the
- * last flag is that of clamping. */
+/* WMMA on bytes: each operand follows a flag, whether it is signed; the last
+ * flag is that of clamping. */
 static LLVMValueRef
 emit_bytes(struct llvm_emit *e, const struct uop *u, const struct matrix *m,
            LLVMTypeRef *types, LLVMValueRef *v)

@@ -116,11 +116,11 @@ from_lane(struct llvm_emit *e, LLVMValueRef v, uint32_t bits)
     return llvm_intrinsic(e, "llvm.amdgcn.ds.bpermute", NULL, 0, args, 2);
 }
 
-/* Of a thread whose number differs in these bits. Within rows of 16 the vector
- * unit's own operand exchange knows some; LOCAL memory's all of 32, or any that
- * is named.
- * src: docs/hardware/amd-code.md, "Vector operations", "Memory instructions";
- * ds_swizzle's bit mode: AMD's RDNA 3 instruction set guide, 12.5 */
+/* The value of the thread whose number differs in these bits. Within rows of 16
+ * the vector unit's own operand exchange knows some; LOCAL memory's all of 32,
+ * or any that is named. src: docs/hardware/amd-code.md, "Vector operations",
+ * "Memory instructions"; ds_swizzle's bit mode: AMD's RDNA 3 instruction set
+ * guide, 12.5 */
 static LLVMValueRef
 amdgpu_shuffle(struct llvm_emit *e, const struct uop *u, LLVMValueRef v)
 {

@@ -71,7 +71,8 @@ count_cpus(const char *mask)
     return n;
 }
 
-/* Of so many processors each, as many as the threads have. */
+/* The size of all caches, each shared by n_cpus processors, that n_threads
+ * threads have. */
 static uint64_t
 all_caches(uint64_t size_bytes, uint32_t n_cpus, uint32_t n_threads)
 {

@@ -8,10 +8,12 @@
  * On the host a gate of one lane costs no branch: where it does not hold the
  * address is replaced, of a load by that of a constant that holds the wanted
  * value, of a store by that of a scratch variable. A gate of many lanes on a
- * wide access becomes the processor's masked access. GPUs branch around what
- * a gate forbids: that is a change of the mask of active threads there. Lanes
- * that lie anywhere, each with a gate, are gathered where there are masks for
- * it: lane by lane LLVM would make a branch of every one.
+ * wide access becomes the processor's masked access.
+ *
+ * GPUs branch around what a gate forbids: that is a change of the mask of
+ * active threads there. Lanes that lie anywhere, each with a gate, are gathered
+ * where there are masks for it: lane by lane LLVM would make a branch of every
+ * one.
  */
 #include "render/llvm/llvm_internal.h"
 

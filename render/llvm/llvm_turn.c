@@ -83,8 +83,8 @@ llvm_find_columns(const struct llvm_emit *e, const struct uop *u,
 
 /* ---- shuffles ---- */
 
-/* Of a and b, in each part of 2 * half lanes: the lower or the upper halves,
- * one after the other. */
+/* Joins the lower or the upper halves of a and b, one after the other, in each
+ * part of 2 * half lanes. */
 static LLVMValueRef
 join_halves(struct llvm_emit *e, LLVMValueRef a, LLVMValueRef b, uint32_t lanes,
             uint32_t half, bool upper)
@@ -101,8 +101,8 @@ join_halves(struct llvm_emit *e, LLVMValueRef a, LLVMValueRef b, uint32_t lanes,
                                      e->ll->ConstVector(pick, lanes), "");
 }
 
-/* Of a and b, in each part of 4 lanes: the lower or the upper pairs, in
- * turns. */
+/* Joins the lower or the upper pairs of a and b, in turns, in each part of 4
+ * lanes. */
 static LLVMValueRef
 mix_pairs(struct llvm_emit *e, LLVMValueRef a, LLVMValueRef b, uint32_t lanes,
           bool upper)

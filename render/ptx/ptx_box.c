@@ -1,10 +1,10 @@
 /* TMA_COPY: cp.async.bulk.tensor, by which the card itself copies rows of a
  * matrix to shared memory and says so to an mbarrier.
  *
- * What it copies from is said by a tensor map, 128 bytes in global memory. Ours
- * are constants: matrices of one box, with two further dimensions, of 16 bytes
- * and of a MiB, that begin at address 0: the box's address is where it lies in
- * these. (Of a box that lies partly outside of a map's matrix the card also
+ * A tensor map, 128 bytes in global memory, says where it copies from. Ours are
+ * constants: matrices of one box, with two further dimensions, of 16 bytes and
+ * of a MiB, that begin at address 0: the box's address is where it lies in
+ * these. (Where a box lies partly outside of a map's matrix, the device also
  * reads where that begins. observed: H100, 2026-11-23: a fault at address 0.)
  *
  * Boxes of one COMMIT have an mbarrier, in turns: each box adds its bytes to

@@ -95,11 +95,11 @@ struct ptx_emit {
     bool is_shared_stored; /* by threads: there is a STORE to a LOCAL */
     const struct ptx_map *maps;
     uint32_t n_maps, n_boxes, n_box_waits;
-    /* Of TMA_COPYs (ptx_box.c): where the mbarriers lie, turns that COMMITs
-     * have ended, the one that the next WGMMA awaits; is it thread 0? */
+    /* TMA_COPYs (ptx_box.c): where the mbarriers lie, turns that COMMITs have
+     * ended, the one that the next WGMMA awaits; is it thread 0? */
     struct ptx_opnd mbarriers, turn, awaited, is_first;
     bool is_box_awaited;
-    /* Of PINGPONGs (ptx_turn.c): is the thread of that group? */
+    /* PINGPONGs (ptx_turn.c): is the thread of that group? */
     struct ptx_opnd of_group[PTX_MAX_GROUPS];
     unsigned min_version;       /* of PTX, times ten, for what was used */
     struct map locals;          /* LOCAL's id -> offset << 32 | register */
@@ -235,7 +235,7 @@ void ptx_begin_turns(struct ptx_emit *e);
 void ptx_take_turn(struct ptx_emit *e);
 void ptx_end_turn(struct ptx_emit *e);
 void ptx_close_turns(struct ptx_emit *e);
-/* Of a program with PINGPONGs. */
+/* Barriers of a program with PINGPONGs. */
 uint32_t ptx_n_barriers(const struct lower_program *p);
 /* WMMA_ROWS (ptx_mma.c). */
 BELL_MUST_CHECK bell_status ptx_emit_rows(struct ptx_emit *e,

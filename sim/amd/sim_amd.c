@@ -106,7 +106,7 @@ create_secondary(struct kfd_process *p, struct kfd_file *file)
 
 /* ---- files ---- */
 
-/* Of this program there is one process at a machine, however many forms. */
+/* This program has one process at a machine, however many backends. */
 struct form {
     struct kio kio; /* first */
     struct kfd_process *process;

@@ -61,8 +61,8 @@ BELL_MUST_CHECK bell_status sim_amd_create(const char *spec,
 BELL_MUST_CHECK bell_status sim_amd_join(const char *spec,
                                          struct kio **out_kio);
 
-/* Of all processes at the machine that a stack of forms ends in. All 0 where
- * it ends in something else. */
+/* Usage of all processes at the machine that a stack of backends ends in. All 0
+ * where it ends in something else. */
 void sim_amd_usage(const struct kio *stack, struct sim_amd_usage *out_usage);
 /* The same of all machines. */
 void sim_amd_usage_all(struct sim_amd_usage *out_usage);

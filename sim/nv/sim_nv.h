@@ -54,12 +54,12 @@ struct sim_nv_usage {
 BELL_MUST_CHECK bell_status sim_nv_create(const char *spec,
                                           struct kio **out_kio);
 
-/* Of the machine that a stack of forms ends in. All 0 where it ends in
+/* Usage of the machine that a stack of backends ends in. All 0 where it ends in
  * something else. */
 void sim_nv_usage(const struct kio *stack, struct sim_nv_usage *out_usage);
 
-/* Whether a doorbell of the machine was rung with a word that is no channel's
- * token, and which, in `text`. */
+/* Whether a doorbell of the machine was rung with a word that is not a
+ * channel's token, and which, in `text`. */
 bool sim_nv_bell_error(const struct kio *stack, char *text, size_t size_bytes);
 
 /* Whether any simulated machine is there: for after the last close. */

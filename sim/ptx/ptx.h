@@ -5,13 +5,17 @@
  * warps of a block in turns, 32 lanes at a time with the lanes at the lowest
  * instruction first, which brings diverged lanes together again.
  *
- * It is strict: an unknown instruction or modifier, one that the chip or the
- * version does not have, an undeclared register, one of the wrong type or
- * width is an error when parsing; a register read before it is written, a
- * misaligned or unmapped address, shared memory that is read before it is
- * written, used by two warps without a barrier between or touched while
- * cp.async still copies to it, a barrier or a warp's instruction to which not
- * all come is an error when running. Errors name line and instruction.
+ * It is strict. These are errors when parsing: an unknown instruction or
+ * modifier, one that the chip or the version does not have, an undeclared
+ * register, one of the wrong type or width. These are errors when running:
+ *
+ * - a register that is read before it is written;
+ * - a misaligned or unmapped address;
+ * - shared memory that is read before it is written, used by two warps without
+ *   a barrier between, or touched while cp.async still copies to it;
+ * - a barrier or a warp's instruction to which not all come.
+ *
+ * Errors name line and instruction.
  *
  * What it knows: arithmetic, logic and comparisons of integers, F32, F64, F16,
  * BF16 and pairs of these; bit fields, prmt, lop3, shf, dp4a; conversions, to
@@ -19,9 +23,11 @@
  * spaces; shfl, vote, match, redux, activemask; bra, brx, barriers of blocks
  * and warps; mma, ldmatrix, stmatrix, cp.async; wgmma; mbarriers and bulk
  * copies of tensors to shared memory; special registers; variables of the
- * module; nested scopes. Not: calls, clusters. Float arithmetic rounds to
- * nearest; other roundings are refused but in conversions. The approximations
- * are off by a unit in the last place at most, which their bounds allow.
+ * module; nested scopes.
+ *
+ * Not: calls, clusters. Float arithmetic rounds to nearest; other roundings are
+ * refused but in conversions. The approximations are off by a unit in the last
+ * place at most, which their bounds allow.
  */
 #ifndef BELL_SIM_PTX_PTX_H
 #define BELL_SIM_PTX_PTX_H

@@ -86,7 +86,8 @@ do_copy(struct px_run *r, struct px_warp *w, const struct px_insn *in,
         if (!px_shared_promise(r, &s, lane, (uint32_t)to[lane], true))
             return;
         if (n_read[lane] == 0)
-            s.mask &= ~(1u << lane); /* where it is read from is no matter */
+            s.mask &= ~(1u << lane); /* the address that it is read from does
+                                      * not matter */
     }
     s.is_write = false;
     s.space = PX_GLOBAL;

@@ -1,6 +1,6 @@
 /* mbarriers, and cp.async.bulk.tensor, which copies a box of a matrix to shared
  * memory and tells an mbarrier so. src: PTX ISA, mbarrier, tensors and
- * cp.async.bulk.tensor. Of a tensor map's bits: what ptxas 13.0 makes of each
+ * cp.async.bulk.tensor. A tensor map's bits: what ptxas 13.0 makes of each
  * tensormap.replace, and CUDA's maps. observed: H100, 2026-11-23.
  *
  * What is copied is read at once. It is written as late as it may be: when a
@@ -303,7 +303,7 @@ decode_map(const uint32_t *w, struct tensor_map *m)
 
 /* ---- boxes ---- */
 
-/* Of a box that lies partly outside, the card also reads where the matrix
+/* Where a box lies partly outside, the device also reads where the matrix
  * begins. observed: H100, 2026-11-23, a fault at address 0. */
 static bool
 read_begin(struct px_run *r, struct px_warp *w, const struct px_insn *in,

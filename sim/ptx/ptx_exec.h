@@ -82,17 +82,17 @@ struct px_run {
     struct sim_ptx_report *report;
     px_row *consts; /* each constant in all lanes, two rows */
     uint8_t *shared;
-    /* Of each byte of shared memory: the warp that wrote it and the one that
+    /* For each byte of shared memory: the warp that wrote it and the one that
      * read it since the last barrier (ptx_shared.c). */
     uint8_t *writer, *reader;
     uint32_t touched_begin, touched_end;
-    /* Of kernels with wgmma (ptx_wgmma.c): bytes written by threads and not
+    /* For kernels with wgmma (ptx_wgmma.c): bytes written by threads and not
      * fenced; wgmmas that read each 16 bytes. NULL for others. */
     uint8_t *unfenced;
     uint16_t *async_reads;
     uint32_t unfenced_begin, unfenced_end;
     struct px_wgmma_group *wgmma_groups;
-    /* Of kernels with bulk copies (ptx_bulk.c): mbarriers of the block, copies
+    /* For kernels with bulk copies (ptx_bulk.c): mbarriers of the block, copies
      * under way, and by which of them each 16 bytes were written. */
     struct px_mbarrier *mbarriers;
     struct px_box *boxes;
@@ -105,13 +105,13 @@ struct px_run {
     struct px_warp *warps;
     struct px_tlb tlb[PX_TLB_SIZE];
     unsigned page_log2;
-    /* Of kernels with ld.global.nc: by 16 bytes of global memory, a bit for
+    /* For kernels with ld.global.nc: by 16 bytes of global memory, a bit for
      * each byte that it read, and above these for each that was written. */
     struct map nc;
     struct sim_counts *counts; /* NULL: nobody asks */
     bool is_stepped;           /* somebody looks at waves or instructions */
     bool failed;
-    bell_status status; /* of what is no fault */
+    bell_status status; /* of failures that are not a fault */
 };
 
 /* Writes report and error once. */
@@ -284,7 +284,7 @@ bool px_bulk_alloc(struct px_run *r);
 void px_bulk_begin(struct px_run *r);
 void px_bulk_free(struct px_run *r);
 void px_bulk_barrier(struct px_run *r);
-/* Of kernels that have them: may the warp see what lies there? False after a
+/* For kernels that have them: may the warp see what lies there? False after a
  * fault. */
 bool px_bulk_read(struct px_run *r, const struct px_span *s, uint32_t lane,
                   uint32_t at);

@@ -197,7 +197,7 @@ enum px_order {
     PX_SC,
     PX_WEAK
 };
-/* Of atom, red, redux, bar.red and the logic of setp. */
+/* Operations of atom, red, redux, bar.red and the logic of setp. */
 enum px_atom {
     PX_ATOM_ADD = 1,
     PX_ATOM_MIN,
@@ -285,7 +285,7 @@ typedef void (*px_rows_fn)(void *dst, const void *a, const void *b,
 /* A comparison on all 32 lanes. */
 typedef uint32_t (*px_test_fn)(const void *a, const void *b);
 
-/* Of wgmma, in offset: threads hold A. */
+/* A flag of wgmma's offset: threads hold A. */
 #define PX_WGMMA_HELD 4
 
 /* An instruction. */

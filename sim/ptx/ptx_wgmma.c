@@ -197,7 +197,8 @@ wgmma_operands(struct px_run *r, const struct px_warp *w,
     return true;
 }
 
-/* Of row i and that step, as mma.sync has its A of 2-byte elements. */
+/* The element of row i and that step, as mma.sync has its A of 2-byte
+ * elements. */
 static double
 held_element(const struct px_insn *in, const px_row *held, uint32_t i,
              uint32_t step)

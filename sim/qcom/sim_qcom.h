@@ -37,7 +37,7 @@ struct sim_qcom_usage {
 BELL_MUST_CHECK bell_status sim_qcom_create(const char *spec,
                                             struct kio **out_kio);
 
-/* Of the machine that a stack of forms ends in. All 0 where it ends in
+/* Usage of the machine that a stack of backends ends in. All 0 where it ends in
  * something else. */
 void sim_qcom_held(const struct kio *stack, struct sim_qcom_usage *out_usage);
 

@@ -306,7 +306,7 @@ read_piece(struct amd_dump_folder *folder, int file, uint64_t n_bytes,
     return BELL_OK;
 }
 
-/* The part of [at, end) of a file from *at on that is no hole. */
+/* The part of [at, end) of a file from *at on that is not a hole. */
 static bool
 next_data(int file, uint64_t *at, uint64_t end, uint64_t *out_end)
 {

@@ -79,8 +79,8 @@ make_chip(const struct chip_arch *arch, const struct family *family,
         .clock_hz = family->clock_hz,
     };
     out->isa = isa_of(family, out->gfx_target_version);
-    /* src: Linux 6.12, amdgpu_amdkfd_get_xgmi_bandwidth_mbytes: sixteen lanes of
-     * 25 Gbit/s, from GC 9.4.2 on */
+    /* src: Linux 6.12, amdgpu_amdkfd_get_xgmi_bandwidth_mbytes: sixteen lanes
+     * of 25 Gbit/s, from GC 9.4.2 on */
     if (family->has_xgmi && amd->gc_version >= 90402)
         out->xgmi_mb_s = 50000;
 }

@@ -73,7 +73,7 @@ void amdsim_set_dump(struct amdsim *gpu, struct amd_dump *dump);
 void amdsim_set_flip(struct amdsim *gpu, uint32_t every);
 /* The card resets in the middle of what a queue submits as the number-th from
  * now, 1 and up: nothing of it runs, and `reset` is called, once, from a thread
- * that is no queue's. Before the first address space. */
+ * that is not a queue's. Before the first address space. */
 void amdsim_set_reset(struct amdsim *gpu, uint32_t number,
                       void (*reset)(void *user), void *user);
 /* Ticks of chip->clock_hz. */

@@ -14,7 +14,7 @@
 #define N_GL1      1024u
 #define N_L2       4096u
 
-/* Of a cache that is only read. */
+/* A line of a cache that is only read. */
 struct line {
     uintptr_t host; /* of the line's first byte */
     uint64_t age;   /* it counts if it is the cache's */

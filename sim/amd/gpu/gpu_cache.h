@@ -8,15 +8,18 @@
  * Loads fill the vector or the scalar cache of their unit also from UC memory,
  * which only L2 leaves alone. Stores go to L2 and drop the line from the
  * storing unit's vector cache and its pair's GL1; other units, and the scalar
- * caches, keep what they have. Coherent loads pass by the vector caches, or
- * past L2 too; coherent stores go past L2 (AMD_ACCESS_*). Atomics work on
- * memory, packets of the same queue and die agree with L2. An instruction's
- * fence is for its own unit and pair, and L2; a packet's for all units.
+ * caches, keep what they have.
+ *
+ * Coherent loads pass by the vector caches, or past L2 too; coherent stores go
+ * past L2 (AMD_ACCESS_*). Atomics work on memory, packets of the same queue and
+ * die agree with L2. An instruction's fence is for its own unit and pair, and
+ * L2; a packet's for all units.
  *
  * Harder than a card: every compute queue has its own set per die, L2 too. A
  * kernel that waits in one queue for a plain store of another one's kernel,
  * without fence instructions, waits for ever here. What SDMA reads and writes
  * is memory behind the caches, and its GCR packet does not reach them.
+ *
  * Softer: groups run one after the other, an access over the end of a line is
  * stored through, memory of all kinds but UC is the same, what is dirty in
  * memory that is unmapped is dropped, an acquire or release of gfx9 that is
@@ -25,11 +28,11 @@
  * coherence, and s_icache_inv does nothing. Sizes and numbers are made up: no
  * source has them.
  *
- * Of one thread, the queue's, between sim_walk_enter and sim_walk_leave.
+ * One thread, the queue's, uses it between sim_walk_enter and sim_walk_leave.
  * src: docs/hardware/amd-queues.md, "Caches", "Several dies";
- * docs/hardware/amd-kernel.md, "Memory", "HDP", "Simulated rules". What
- * units share: LLVM 19, "User Guide for AMDGPU Backend", memory model. Not run
- * on hardware.
+ * docs/hardware/amd-kernel.md, "Memory", "HDP", "Simulated rules". What units
+ * share: LLVM 19, "User Guide for AMDGPU Backend", memory model. Not run on
+ * hardware.
  */
 #ifndef BELL_SIM_AMD_GPU_GPU_CACHE_H
 #define BELL_SIM_AMD_GPU_GPU_CACHE_H

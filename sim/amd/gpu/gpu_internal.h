@@ -127,7 +127,7 @@ struct amdsim_queue {
     uint32_t body[MAX_BODY_DW]; /* of the indirect buffer's packet */
     uint64_t seed;
     struct amdsim_queue_dump dump;
-    /* Of each die that runs its packets; owned. NULL: it has none. */
+    /* One for each die that runs its packets; owned. NULL: the die has none. */
     struct amdsim_cache *cache[AMDSIM_MAX_XCC];
 };
 
@@ -197,8 +197,8 @@ bool amdsim_fill(struct amdsim_queue *q, uint64_t dst, uint32_t word,
 /* Aligned words that others wait for. */
 bool amdsim_load32(struct amdsim_queue *q, uint64_t va, uint32_t *out,
                    const char *who);
-/* So many bytes, that are mapped, were read or written as data: those of another
- * card's memory count. */
+/* So many bytes, that are mapped, were read or written as data: those of
+ * another card's memory count. */
 void amdsim_count(struct amdsim_queue *q, uint64_t va, uint64_t n_bytes,
                   enum sim_link_use use, bool is_write);
 /* Behind a kernel or copy whose last byte was there: amdsim_set_flip. False

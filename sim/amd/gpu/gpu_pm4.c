@@ -261,8 +261,8 @@ is_whole_packet(struct amdsim_queue *q, uint32_t word, uint32_t bit,
                        name, kind, kinds[kind]);
 }
 
-/* Of ACQUIRE_MEM's GCR_CNTL and RELEASE_MEM's event word, whose fields are in
- * other places. */
+/* Checks ACQUIRE_MEM's GCR_CNTL or RELEASE_MEM's event word, whose fields are
+ * at other bits. */
 static bool
 check_gl2(struct amdsim_queue *q, uint32_t word, uint32_t us_bit,
           uint32_t seq_bit)

@@ -109,7 +109,7 @@ enum isa_type {
     ISA_PK_BF16
 };
 
-/* Of V_CMP: which outcomes are true, and whether EXEC is written. */
+/* V_CMP: which outcomes are true, and whether EXEC is written. */
 enum isa_cond {
     ISA_LT = 1,
     ISA_EQ = 2,
@@ -134,7 +134,7 @@ enum isa_memory_flag {
     ISA_MEM_PAST = 1u << 7,   /* loads, stores: past L2, to memory */
 };
 
-/* Of M_CACHE, in mem_flags: what it does. */
+/* M_CACHE's action, in mem_flags. */
 enum isa_cache {
     ISA_CACHE_INV_SCALAR = 1u << 0,
     ISA_CACHE_INV_VECTOR = 1u << 1,

@@ -13,7 +13,7 @@ typedef uint32_t wave_row[WAVE_LANES_MAX];
 
 struct wave_group;
 
-/* Of a wave at a barrier that is in two parts (gfx12). */
+/* A wave's state at a barrier that is in two parts (gfx12). */
 enum wave_barrier {
     WAVE_NOT_SIGNALLED,
     WAVE_SIGNALLED,

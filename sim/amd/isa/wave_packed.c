@@ -235,8 +235,8 @@ run_pairs(struct packed *x, unsigned n_src)
     return true;
 }
 
-/* Of v_fma_mix: op_sel_hi says that a source is a half, op_sel which one; the
- * upper negation field is the absolute value. */
+/* A source of v_fma_mix: op_sel_hi says that it is a half, op_sel which one;
+ * the upper negation field is the absolute value. */
 static float
 mix_source(const struct packed *x, unsigned i, uint32_t l)
 {

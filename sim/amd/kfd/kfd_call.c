@@ -172,7 +172,7 @@ set_trap_handler(struct kfd_process *p, void *arg)
     return check_vm(p, args->gpu_id);
 }
 
-/* Of images, which are not simulated: as many words as there are, all 0. src:
+/* Images are not simulated: as many words as there are, all 0. src:
  * kfd_ioctl_get_tile_config */
 static int
 get_tile_config(struct kfd_process *p, void *arg)

@@ -1,5 +1,5 @@
-/* Links between the cards of a machine: hives of XGMI, peers over PCIe, and what
- * sysfs tells of them. src: docs/hardware/amd-kernel.md, "Peers". */
+/* Links between the cards of a machine: hives of XGMI, peers over PCIe, and
+ * what sysfs tells of them. src: docs/hardware/amd-kernel.md, "Peers". */
 #include <assert.h>
 #include <stdio.h>
 
@@ -198,7 +198,8 @@ fill_of_kind(const struct kfd_machine *machine, uint32_t card,
 }
 
 /* A card lists its CPU first, then its hive; a CPU the cards whose memory it
- * sees. src: Linux 6.12, kfd_create_vcrat_image_gpu, kfd_parse_subtype_iolink */
+ * sees. src: Linux 6.12, kfd_create_vcrat_image_gpu,
+ * kfd_parse_subtype_iolink */
 static bool
 fill_link(const struct kfd_machine *machine, uint32_t node, uint32_t number,
           struct row *row)

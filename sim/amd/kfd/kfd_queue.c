@@ -206,9 +206,10 @@ check_queue(struct kfd_process *p, uint32_t card,
 
 /* ---- copy engines ---- */
 
-/* A queue of an engine, of `n` from `first` on, that the whole machine has free;
- * in turns over the engines. src: Linux 6.12, allocate_sdma_queue: the first
- * free bit, of which the remainder by the number of engines is the engine */
+/* A queue of an engine, of `n` from `first` on, that the whole machine has
+ * free; in turns over the engines. src: Linux 6.12, allocate_sdma_queue: the
+ * first free bit, of which the remainder by the number of engines is the
+ * engine */
 static int
 take_slot(struct kfd_machine *machine, struct kfd_queue *queue, uint32_t first,
           uint32_t n)

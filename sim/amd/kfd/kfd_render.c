@@ -43,7 +43,8 @@ enum { /* queries */
 #define IDS_FLAGS_FUSION 1u
 #define APU_VRAM_BYTES   (512ull << 20)
 /* What the kernel takes off before it tells how much memory is usable, also
- * where there is none. src: Linux 6.12, amdgpu_kms.c, AMDGPU_VM_RESERVED_VRAM */
+ * where there is none. src: Linux 6.12, amdgpu_kms.c,
+ * AMDGPU_VM_RESERVED_VRAM */
 #define RESERVED_BYTES (8ull << 20)
 
 enum { /* sensors; any frequency will do */

@@ -2,15 +2,16 @@
  * simulated kernel (rm_*.c) drives it; drivers never see this header.
  *
  * Layouts and behaviour come from the class headers (NVIDIA/open-gpu-doc) and
- * docs/hardware/nvidia-queues.md, not from the driver's packers. The card
- * is strict: an unknown method, a reserved bit, an address that is not mapped,
- * a wrong token, a descriptor of the wrong version are errors of the channel,
- * which end it with a notifier as on the card, and are named in a text. It
- * orders no more than a card must: kernels and copies may wait until something
- * waits for them, kernels that nothing orders run the latest first, and what
- * was changed under a cache of code, constants or descriptors without an
- * invalidation is an error. From Hopper on a ring in BAR0 that no read through
- * BAR1 precedes shows an old GPPut now and then.
+ * docs/hardware/nvidia-queues.md, not from the driver's packers. The card is
+ * strict: an unknown method, a reserved bit, an address that is not mapped, a
+ * wrong token, a descriptor of the wrong version are errors of the channel,
+ * which end it with a notifier as on the card, and are named in a text.
+ *
+ * It orders no more than a card must: kernels and copies may wait until
+ * something waits for them, kernels that nothing orders run the latest first,
+ * and what was changed under a cache of code, constants or descriptors without
+ * an invalidation is an error. From Hopper on a ring in BAR0 that no read
+ * through BAR1 precedes shows an old GPPut now and then.
  *
  * Threads: each channel runs in a thread of its own, and one more watches the
  * doorbell. The functions below may be called from any thread.
@@ -55,7 +56,8 @@ struct nvgpu_chip {
     uint32_t n_gpc, n_tpc_per_gpc, n_tpc, n_sm_per_tpc, max_warps_per_sm;
     const uint16_t *tpc_masks;
     uint32_t n_copy_engines, grce_mask; /* engines that share GR's runlist */
-    /* Of each; NULL: a runlist one more than its number, no other caps. */
+    /* For each engine; NULL: a runlist one more than its number, no other
+     * caps. */
     const struct nvgpu_copy_engine *copy_engines;
     const uint8_t *other_engines; /* NV2080 types, ends with 0; or NULL */
     uint32_t max_shared_bytes;    /* of a block, with the 1 KiB reserve */
@@ -108,8 +110,8 @@ void nvgpu_destroy(struct nvgpu *gpu);
 int nvgpu_window_fd(const struct nvgpu *gpu);
 /* The card's clock, ns. */
 uint64_t nvgpu_time_ns(const struct nvgpu *gpu);
-/* Was the doorbell rung with a word that is no channel's token? What, in the
- * text. */
+/* Was the doorbell rung with a word that is not a channel's token? The text
+ * says which. */
 bool nvgpu_bell_error(struct nvgpu *gpu, char *text, size_t size_bytes);
 
 /* ---- address spaces ------------------------------------------------------ */

@@ -313,7 +313,8 @@ do_free_event(struct call *c, void *arg)
     return 0;
 }
 
-/* The card's memory is no node of the machine's. observed: H100, 2026-11-22 */
+/* The device's memory is not a NUMA node of the machine's. observed: H100,
+ * 2026-11-22 */
 static int
 do_numa_info(struct call *c, void *arg)
 {
@@ -338,7 +339,7 @@ do_free(struct call *c, void *arg)
         p->status = (uint32_t)rm_refuse(RM_INVALID_CLIENT,
                                         "no client 0x%x was made on this file",
                                         p->hRoot);
-    else if (!object) /* which is no fault. src: serverFreeResourceTree */
+    else if (!object) /* which is not an error. src: serverFreeResourceTree */
         LOG(LOG_IOCTL, "simulated kernel: RM_FREE: client 0x%x has no 0x%x",
             p->hRoot, p->hObjectOld);
     else

@@ -442,7 +442,7 @@ rm_alloc_compute(struct rm_alloc *a)
     if (a->parent->channel->group->engine != RM_ENGINE_GR0)
         return rm_refuse(RM_INVALID_CLASS,
                          "a copy engine's channel has no compute object");
-    /* Of an unknown version the rest is not looked at: CUDA leaves what was
+    /* In an unknown version the rest is not looked at: CUDA leaves what was
      * there. observed: H100, 2026-11-22 */
     if (params && params->version == 2 && params->size != sizeof(*params))
         return rm_refuse(RM_INVALID_PARAM_STRUCT, "compute object: size %u",
@@ -579,8 +579,8 @@ stop_channel(struct rm_control *c)
     return RM_OK;
 }
 
-/* Of a group, or of a channel's. guess: which objects there have to be before,
- * and what is answered where there are none. */
+/* Sets the mode of a group, or of a channel's group. guess: which objects there
+ * have to be before, and the answer where there are none. */
 static enum rm_status
 set_preemption(struct rm_control *c)
 {

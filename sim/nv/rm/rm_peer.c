@@ -1,11 +1,12 @@
 /* How the cards of a machine reach each other: what RM says of pairs of cards,
  * the objects that make two of them peers, links and their switches.
  *
- * src: docs/hardware/nvidia-kernel.md, "Peers";
- * NVIDIA/open-gpu-kernel-modules 595.45.04: p2p_caps.c (p2pGetCapsStatus),
- * client_resource.c (CliGetSystemP2pCaps, cliresCtrlCmdSystemGetP2pCapsV2_IMPL,
+ * src: docs/hardware/nvidia-kernel.md, "Peers"; NVIDIA/open-gpu-kernel-modules
+ * 595.45.04: p2p_caps.c (p2pGetCapsStatus), client_resource.c
+ * (CliGetSystemP2pCaps, cliresCtrlCmdSystemGetP2pCapsV2_IMPL,
  * cliresCtrlCmdSystemGetP2pCapsMatrix_IMPL), p2p_api.c (p2papiConstruct_IMPL),
  * subdevice_ctrl_gpu_kernel.c (subdeviceCtrlCmdGetGpuFabricProbeInfo_IMPL).
+ *
  * guess: which copy engines are the best ones of a link, and which peer a card
  * gets which number for; a box of one card shows no links, as the one that was
  * observed (H100, 2026-11-22).

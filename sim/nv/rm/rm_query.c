@@ -20,7 +20,7 @@
 #define CHANGELIST      0x242246fu
 #define FIRST_VAS_TOKEN 0xfe00u
 #define LAST_VAS_TOKEN  0xfeffu
-/* Of GET_ADDR_SPACE_TYPE */
+/* GET_ADDR_SPACE_TYPE's results */
 #define SPACE_SYSTEM   1u
 #define SPACE_VIDEO    2u
 #define SPACE_REGISTER 3u

@@ -2,8 +2,9 @@
  *
  * src: docs/hardware/nvidia-kernel.md, "Address spaces", "Bring-up" (step 8),
  * "GPU mappings"; carriers: NVIDIA/open-gpu-kernel-modules 580.142, the
- * functions named below, which do the same from 535 to 595. Leads: where RM
- * chooses in a space; the statuses for an overlap of mappings
+ * functions named below, which do the same from 535 to 595.
+ *
+ * Leads: where RM chooses in a space; the statuses for an overlap of mappings
  * (INVALID_ARGUMENT, which a second mapping in one carrier is known to give),
  * for a misaligned mapping (INVALID_OFFSET) and for one in a space that is
  * UVM's (NOT_SUPPORTED); that host memory below another card's device wants an

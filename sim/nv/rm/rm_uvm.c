@@ -30,7 +30,8 @@ struct ext_range {
 };
 
 #define MAX_GROUPS 256u
-/* Of UVM's own, on each card that it knows. src: observed: H100, 2026-11-22 */
+/* UVM's own channels, on each device that it knows. src: observed: H100,
+ * 2026-11-22 */
 #define UVM_CHANNELS 6u
 
 /* What hangs on one /dev/nvidia-uvm file. */
@@ -256,8 +257,8 @@ mm_initialize(struct uvm_call *c)
 }
 
 /* How UVM sees a link: it knows of BAR1's kind since branch 590, and took it
- * for PCIe before. src: nvGpuOpsGetP2PCaps of both; UVM_GPU_LINK_PCIE_BAR1 is in
- * 590.48.01 and not in 580.142 */
+ * for PCIe before. src: nvGpuOpsGetP2PCaps of both; UVM_GPU_LINK_PCIE_BAR1 is
+ * in 590.48.01 and not in 580.142 */
 static enum rm_link
 link_of(const struct uvm_call *c, uint32_t a, uint32_t b)
 {
@@ -584,7 +585,8 @@ enable_peers(struct uvm_call *c)
     return set_peers(c, p->gpuUuidA, p->gpuUuidB, true);
 }
 
-/* Mappings of each other's memory go. src: uvm_va_range_disable_peer_external */
+/* Mappings of each other's memory go. src:
+ * uvm_va_range_disable_peer_external */
 static enum rm_status
 disable_peers(struct uvm_call *c)
 {

@@ -69,7 +69,7 @@ struct qsim {
     pthread_mutex_t memory_lock; /* spaces and caches; held while it runs */
     _Atomic uint32_t n_waiting;  /* that want it */
 
-    /* Of the batch under way; the card's thread's. */
+    /* The batch under way; the device's thread has it. */
     struct qsim_batch *batch;
     uint32_t serial;
     uint32_t n_accesses;

@@ -6,9 +6,10 @@
  * a flag that must be waited for. What would be read or overwritten too early
  * is an error here, with the instruction's text; so are registers that were
  * never set, what lies beyond the sizes that the launch gives, threads that
- * part and meet without (jp). Approximations are off by a unit in the last
- * place, on purpose. A work-group's waves run in turns, in an order that
- * changes.
+ * part and meet without (jp).
+ *
+ * Approximations are off by a unit in the last place, on purpose. A
+ * work-group's waves run in turns, in an order that changes.
  *
  * Not here: textures, matrices, packed products, writes to constants.
  *
@@ -32,8 +33,9 @@ enum shader_gen {
 /* Decoded instructions. */
 struct shader_code;
 
-/* Of `n` words, a multiple of 16. BELL_E_INVALID with the first that is none;
- * *out_code is destroyed with shader_code_destroy (NULL is allowed). */
+/* Decodes `n` words, a multiple of 16. BELL_E_INVALID names the first that is
+ * not an instruction; *out_code is destroyed with shader_code_destroy (NULL is
+ * allowed). */
 BELL_MUST_CHECK bell_status shader_code_create(enum shader_gen gen,
                                                const uint64_t *words,
                                                uint32_t n,

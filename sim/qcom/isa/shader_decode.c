@@ -51,7 +51,7 @@ relative_of(uint32_t v, bool is_half)
                                    .is_half = is_half};
 }
 
-/* Of categories 2 and 4. */
+/* Decodes an operand of categories 2 and 4. */
 static bool
 decode_16(uint32_t v, bool is_half, struct shader_operand *out)
 {
@@ -94,7 +94,8 @@ decode_16(uint32_t v, bool is_half, struct shader_operand *out)
     return true;
 }
 
-/* Of category 3; the other form has immediates in place of constants. */
+/* Decodes an operand of category 3; the other variant has immediates in place
+ * of constants. */
 static bool
 decode_13(uint32_t v, bool is_half, bool has_imm, struct shader_operand *out)
 {

@@ -129,8 +129,8 @@ struct shader_mask {
     uint64_t w[2];
 };
 
-/* What is under way in a wave's pipeline, for threads that run together: what
- * others do to their own part of a register is no hazard. */
+/* A wave's pipeline, for threads that run together: accesses of others to their
+ * own part of a register are not a hazard. */
 struct shader_pipe {
     int32_t now;
     int32_t done[SHADER_PLACES];

@@ -274,7 +274,7 @@ narrow_address(struct shader_wave *w, const struct shader_insn *in,
     return true;
 }
 
-/* Of a descriptor, which may be in a register. */
+/* The number of a descriptor, which may be in a register. */
 static bool
 slot_number(struct shader_wave *w, const struct shader_insn *in, uint32_t *out)
 {

@@ -349,7 +349,8 @@ class_of(const struct shader_insn *in)
     case 4:
         return SIM_INSN_SPECIAL;
     default:
-        if (in->op == SHADER_LDC) /* constants are no instruction elsewhere */
+        if (in->op == SHADER_LDC) /* elsewhere an instruction may not be a
+                                   * constant */
             return SIM_INSN_OTHER;
         if (in->op == SHADER_LDP || in->op == SHADER_STP)
             return SIM_INSN_LOCAL;

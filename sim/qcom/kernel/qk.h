@@ -133,8 +133,9 @@ struct qk_context *qk_find_context(struct qk_machine *m, uint32_t id,
 /* What it still has to do is dropped; waits for what runs, which gets no more
  * time than the kernel gives to a batch. */
 void qk_context_destroy(struct qk_machine *m, struct qk_context *context);
-/* Of a context with room: the batch has its streams and, at the end, what it
- * may touch; it becomes the machine's. Sets the timestamp. */
+/* For a context with room. qk_submit takes the batch, which has its streams
+ * and, at the end, the ranges that it may touch: it becomes the machine's. Sets
+ * the timestamp. */
 struct qk_batch *qk_batch_create(uint32_t n_ranges);
 void qk_submit(struct qk_machine *m, struct qk_context *context,
                struct qk_batch *batch, uint32_t n_ibs, bool is_bounded);
