@@ -2,30 +2,34 @@
  * tools have tables by family only.
  *
  * src: of sm_NN: CUDA C++ Programming Guide, "Technical Specifications per
- * Compute Capability", and docs/hardware/nvidia-code.md,
- * "Limits of a multiprocessor" (registers, warps, groups); of gfxNNN: LLVM,
- * "User Guide for AMDGPU Backend" (granules), the ISA guides of Vega 7nm, CDNA
- * 1 to 3 and RDNA 1 to 4 (registers, waves, LDS). Rates per clock: lead.
- * Machines: observed: LLVM 19's assembler. Registers of RDNA's units: Linux,
- * kfd_queue.c (kfd_get_vgpr_size_per_cu; gfx1151's since December 2025).
- * Versions of gfxNNN's parts: Linux, amdgpu_discovery.c and kfd_device.c, L2:
- * kfd_crat.c; lead: of RDNA's, which version of the copy engine and bus
- * interface goes with which chip, engines' numbers, and the arrangement of
- * units. PCI numbers: pci.ids.
+ * Compute Capability", and docs/hardware/nvidia-code.md, "Limits of a
+ * multiprocessor" (registers, warps, groups); of gfxNNN: LLVM, "User Guide for
+ * AMDGPU Backend" (granules), the ISA guides of Vega 7nm, CDNA 1 to 3 and RDNA
+ * 1 to 4 (registers, waves, LDS).
+ *
+ * Rates per clock: lead. Machines: observed: LLVM 19's assembler. Registers of
+ * RDNA's units: Linux, kfd_queue.c (kfd_get_vgpr_size_per_cu; gfx1151's since
+ * December 2025). Versions of gfxNNN's parts: Linux, amdgpu_discovery.c and
+ * kfd_device.c, L2: kfd_crat.c; lead: of RDNA's, which version of the copy
+ * engine and bus interface goes with which chip, engines' numbers, and the
+ * arrangement of units. PCI numbers: pci.ids.
  *
  * Products, src: NVIDIA's white papers on A100, H100 (table "comparison of A100
  * and H100"; matrix rates are at 1830 MHz, others at 1980), Ada (appendix A)
  * and RTX Blackwell (appendix A), data sheets of H200 and L40S; AMD's data
  * sheets of MI210, MI300A, MI300X and MI325X, product pages of RX 6900 XT, RX
- * 7900 XTX and RX 9070 XT; NVIDIA's white paper on GA102 (RTX 3090). lead: RTX
- * 3060 and 4060, MI50, MI100, RX 5700 XT, 6600, 6700 XT, 7600, 7800 XT, 9060 XT
- * and Ryzen AI Max+ 395 (strixhalo), which were not looked up; pci.ids of
- * Debian 12 has the PCI numbers of RTX 3060, MI50, MI100, RX 5700 XT, 6600,
- * 6700 XT and 7600. h100's units, memory, L2: observed: H100 SXM5 80 GB,
- * 2026-11-22. h200's L2: observed: H200, 2026-10-28, as the vendor's runtime
- * has it. lead: what of the others no card of ours has told, which is
- * everything; guess: L2 of B200 and sm_100's rates, L40S's float16, bfloat16
- * and int32 as Ada's others have them, CDNA's float16 as its pairs of float32.
+ * 7900 XTX and RX 9070 XT; NVIDIA's white paper on GA102 (RTX 3090).
+ *
+ * lead: RTX 3060 and 4060, MI50, MI100, RX 5700 XT, 6600, 6700 XT, 7600, 7800
+ * XT, 9060 XT and Ryzen AI Max+ 395 (strixhalo), which were not looked up;
+ * pci.ids of Debian 12 has the PCI numbers of RTX 3060, MI50, MI100, RX 5700
+ * XT, 6600, 6700 XT and 7600.
+ *
+ * h100's units, memory, L2: observed: H100 SXM5 80 GB, 2026-11-22. h200's L2:
+ * observed: H200, 2026-10-28, as the vendor's runtime has it. lead: what of the
+ * others no card of ours has told, which is everything; guess: L2 of B200 and
+ * sm_100's rates, L40S's float16, bfloat16 and int32 as Ada's others have them,
+ * CDNA's float16 as its pairs of float32.
  *
  * Adreno, src: Mesa 25.0, freedreno_devices.py (docs/hardware/adreno.md,
  * "Chips", "Static registers"): SPs, four registers of a pair of waves, local

@@ -160,8 +160,8 @@ struct chip_occupancy {
     const char *limit; /* "registers", "shared memory", "threads", "groups" */
 };
 
-/* Of groups of so many threads, 32-bit registers a thread and bytes of shared
- * memory; all are 0 where one does not fit. */
+/* Groups of this many threads that fit, by 32-bit registers a thread and bytes
+ * of shared memory; all are 0 where one does not fit. */
 struct chip_occupancy chip_occupancy(const struct chip_arch *arch,
                                      uint32_t n_threads, uint32_t n_regs,
                                      uint32_t shared_bytes);

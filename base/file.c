@@ -12,7 +12,8 @@
 #include "base/new_file.h"
 
 #define READ_STEP (1u << 16)
-/* What is no file ends somewhere. */
+/* A stream that is not a file ends somewhere: at most this many bytes are
+ * read. */
 #define STREAM_MAX_BYTES ((size_t)1 << 32)
 
 void

@@ -40,7 +40,7 @@ void json_object(struct json *json, const char *key);
 void json_array(struct json *json, const char *key);
 /* Ends the innermost object or array that json_object or json_array began. */
 void json_end(struct json *json);
-/* What is no UTF-8 becomes U+FFFD; NULL is null. */
+/* Bytes that are not UTF-8 become U+FFFD; NULL is null. */
 void json_str(struct json *json, const char *key, const char *value);
 void json_int(struct json *json, const char *key, int64_t value);
 void json_uint(struct json *json, const char *key, uint64_t value);

@@ -17,8 +17,8 @@ struct new_file {
     char path[NEW_FILE_PATH_MAX], temp[NEW_FILE_PATH_MAX];
 };
 
-/* BELL_E_IO or BELL_E_PERMISSION; where `path` is there and is no regular file
- * (a folder, a device), too. */
+/* BELL_E_IO or BELL_E_PERMISSION; also where `path` exists and is not a regular
+ * file (a folder, a device). */
 BELL_MUST_CHECK bell_status new_file_create(const char *path,
                                             struct new_file *out_file);
 /* Gives it its name, in place of what had it. */

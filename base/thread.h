@@ -8,8 +8,8 @@
 #include "base/status.h"
 
 /* CPUs this process may run on (its affinity mask), at least 1. BELL_THREADS
- * lowers or raises it, 1 to 1024; what is no such number counts for nothing
- * here and is refused by thread_check. */
+ * lowers or raises it, 1 to 1024; any other value is ignored here and refused
+ * by thread_check. */
 unsigned thread_cpu_count(void);
 
 /* BELL_E_INVALID where BELL_THREADS is set and not 1 to 1024. */

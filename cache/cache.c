@@ -46,7 +46,8 @@
 #define BUSY_WAIT_MS   300
 #define USED_STEP_S    3600 /* how exactly the last use is known */
 
-/* Of the process: one call at a time, and what a child must not go on with. */
+/* The process's state: one call at a time, and the data that a child must not
+ * go on with. */
 static struct {
     pthread_mutex_t lock;
     int fd; /* of the call under way: the file for flock; else -1 */

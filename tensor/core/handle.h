@@ -1,11 +1,11 @@
 /* What a struct bell_tensor * is.
  *
- * It points to nothing: it is a number, of a slot in a table of the process
- * and of the slot's generation, with the low bit set, so that it is no address
+ * It points to nothing: it is a number, of a slot in a table of the process and
+ * of the slot's generation, with the low bit set, so that it is not an address
  * of anything. A slot is used again only with the next generation, and the
  * table never gives memory back, so every handle there ever was can be asked
- * for at any time, from any thread: it lives, or the slot says which call
- * ended it.
+ * for at any time, from any thread: it lives, or the slot says which call ended
+ * it.
  *
  *     bit 0: 1; 1..8: slot of its chunk; 9..26: chunk; 27..63: generation
  *
@@ -96,7 +96,7 @@ handle_find(const struct bell_tensor *t)
 }
 
 /* The context that a handle is, or was, of; NULL where that is gone or `t` is
- * no handle. Unlike handle_context it believes generations that are yet to
+ * not a handle. Unlike handle_context it believes generations that are yet to
  * come.
  */
 static inline struct bell_context *

@@ -174,9 +174,9 @@ const struct uop *tn_mul_c(struct bell_context *ctx, const struct uop *a,
 const struct uop *tn_not(struct bell_context *ctx, const struct uop *a);
 /* 2^(a log2 e), ln a. */
 const struct uop *tn_exp(struct bell_context *ctx, const struct uop *a);
-/* exp(a) as value * scale. Of a below -80 the value is exp(a + 40), so that
- * factors which bring the result back among normal numbers may come between:
- * a subnormal exponential has few digits, and on some devices none. */
+/* exp(a) as value * scale. Where a is below -80 the value is exp(a + 40), so
+ * that factors which bring the result back among normal numbers may come
+ * between: a subnormal exponential has few digits, and on some devices none. */
 struct tn_scaled {
     const struct uop *value, *scale;
 };
@@ -281,9 +281,9 @@ const struct uop *tn_exchange(struct bell_context *ctx, const struct uop *u,
                               bool bitonic);
 /* The most elements of an axis that may be ordered. */
 #define TN_MAX_ORDERED ((int64_t)1 << 32)
-/* The places of the elements of u, of one axis, I64, in the order of u's high
- * bits: those that the number of its elements leaves. Of 64 random bits each:
- * a random order (sort.c). */
+/* The positions of the elements of u, of one axis, I64, in the order of u's
+ * high bits: those that the number of its elements leaves. With 64 random bits
+ * each it is a random order (sort.c). */
 const struct uop *tn_shuffle(struct bell_context *ctx, const struct uop *u);
 /* Windows of an axis: its place is taken by the windows' number, and the
  * window's `size` elements are a new axis just after it:

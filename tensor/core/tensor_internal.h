@@ -243,8 +243,8 @@ BELL_MUST_CHECK bell_status tensor_buffer_write(struct tensor_buffer *buf,
 /* Waits for pending work that writes buf, then copies out. */
 BELL_MUST_CHECK bell_status tensor_buffer_read(struct tensor_buffer *buf,
                                                void *dst, size_t size_bytes);
-/* Queues that dst, of another context and as large, gets the values that src has
- * when what is queued now is done. What changes src later waits for that.
+/* Queues that dst, of another context and as large, gets the values that src
+ * has when what is queued now is done. What changes src later waits for that.
  * BELL_E_UNSUPPORTED: only the host can copy them. */
 BELL_MUST_CHECK bell_status tensor_buffer_send(struct tensor_buffer *dst,
                                                struct tensor_buffer *src);
@@ -452,7 +452,7 @@ tensor_wide_dtype(enum uop_dtype dtype)
 /* The common dtype of two dtypes of equal standing. */
 enum uop_dtype tensor_promote(enum uop_dtype a, enum uop_dtype b);
 /* A dtype argument: `otherwise` for BELL_DEFAULT. UOP_VOID and a failure of
- * `call` if it is no dtype. */
+ * `call` if it is not a dtype. */
 enum uop_dtype tensor_dtype_arg(struct bell_context *ctx, const char *call,
                                 enum bell_dtype dtype,
                                 enum uop_dtype otherwise);

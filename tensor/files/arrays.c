@@ -8,7 +8,7 @@
 
 /* ---- NumPy ---- */
 
-/* Of a deflated member its header has to be in so many bytes. */
+/* A deflated member's header has to end within this many bytes. */
 #define HEADER_ROOM 16384u
 
 static BELL_MUST_CHECK bell_status

@@ -251,7 +251,7 @@ file_add_meta(struct bell_file *file, char *key, const struct file_value *value)
 
 /* ---- opening ---- */
 
-/* What is no regular file, a pipe say, is read. */
+/* Reads a file that is not a regular one, such as a pipe. */
 static BELL_MUST_CHECK bell_status
 read_stream(struct bell_file *file)
 {
@@ -585,8 +585,8 @@ tensor_of_bytes(struct bell_context *ctx, const struct file_tensor *tensor,
     return bell_from_data(ctx, entry->shape, entry->ndim, entry->dtype, from);
 }
 
-/* Of an archive's member: its CRC is checked first, and what is deflated
- * unpacked. */
+/* The tensor of an archive's member: its CRC is checked first, and a deflated
+ * member is unpacked. */
 static struct bell_tensor *
 tensor_of_member(struct bell_context *ctx, const struct file_tensor *tensor)
 {

@@ -42,7 +42,7 @@ struct file_type_info {
 struct file_tensor {
     struct bell_file_entry entry;
     const struct file_type_info *info;
-    char *type_name;     /* owned: entry.type, where that is no constant */
+    char *type_name;     /* owned: entry.type, where that is not a constant */
     const uint8_t *base; /* NULL: what `member` unpacks to */
     uint64_t base_bytes, at;
     struct zip_member *member; /* NULL: of no archive */
@@ -155,7 +155,7 @@ BELL_MUST_CHECK bell_status file_read_npy(struct bell_file *file);
 BELL_MUST_CHECK bell_status file_read_idx(struct bell_file *file);
 BELL_MUST_CHECK bell_status file_read_cifar(struct bell_file *file);
 bool file_is_cifar(const struct bell_file *file);
-/* Of NumPy's arrays, or PyTorch's. */
+/* Read an archive of NumPy's arrays, or PyTorch's. */
 BELL_MUST_CHECK bell_status file_read_zip(struct bell_file *file);
 BELL_MUST_CHECK bell_status file_read_torch(struct bell_file *file,
                                             struct zip_member *pickle);

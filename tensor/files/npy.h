@@ -34,7 +34,7 @@ BELL_MUST_CHECK bell_status npy_parse_header(const void *bytes, size_t n_bytes,
 /* Whether a file of that size holds all elements. */
 BELL_MUST_CHECK bell_status npy_check_size(const struct npy_header *h,
                                            uint64_t n_bytes);
-/* Of its axes where they are in Fortran's order, in elements. */
+/* Strides of the axes where they are in Fortran's order, in elements. */
 void npy_strides(const struct npy_header *h, int64_t *out_strides);
 
 /* Reads the array at the start of `bytes`; what follows it is not looked at.

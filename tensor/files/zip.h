@@ -8,11 +8,13 @@
  * Why not a library: libzip gives a member's bytes, never their place, so that
  * what is mapped would be copied, and Debian's needs OpenSSL and bzip2, which
  * an appliance would link. minizip tells the place, after a search from the
- * first member on. Neither looks for members that overlap, for names twice, or
- * for sizes that deflate cannot give, and neither lets a writer put data at a
- * multiple of 64 bytes without counting the header's bytes itself. These checks
- * need each member's row, which is most of the reader here: some 100 lines less
- * would be a library more.
+ * first member on.
+ *
+ * Neither looks for members that overlap, for names twice, or for sizes that
+ * deflate cannot give, and neither lets a writer put data at a multiple of 64
+ * bytes without counting the header's bytes itself. These checks need each
+ * member's row, which is most of the reader here: some 100 lines less would be
+ * a library more.
  */
 #ifndef BELL_TENSOR_FILES_ZIP_H
 #define BELL_TENSOR_FILES_ZIP_H

@@ -74,8 +74,8 @@ has_alias(const struct fn_row *row, const char *name)
     return false;
 }
 
-/* The row that a function is the head of, and its number; NULL where it is none
- * of the table's. The address is not followed. */
+/* The row that a function is the head of, and its number; NULL where it is not
+ * in the table. The address is not followed. */
 static const struct fn_row *
 row_of(const struct bell_function *function, size_t *out_number)
 {

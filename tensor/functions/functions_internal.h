@@ -45,7 +45,7 @@ struct fn_row {
     const char *aliases; /* separated by single blanks; or NULL */
     int64_t constant;
     fn_call *glue;
-    bool takes_names; /* the glue reads arguments that are no parameters */
+    bool takes_names; /* the glue reads arguments that are not parameters */
 };
 
 /* One table per source file, in the order of the documentation. */

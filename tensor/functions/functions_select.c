@@ -41,7 +41,7 @@ give_both(struct fn_args *args, int axis, fn_value_and_place *call)
     return NULL;
 }
 
-/* Of one axis two results, of all of them or of a list of axes the value. */
+/* One axis gives two results; all of them or a list of axes give the value. */
 static struct bell_tensor *
 call_max(struct fn_args *args)
 {

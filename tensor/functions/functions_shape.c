@@ -21,7 +21,7 @@ call_t(struct fn_args *args)
     return fn_forward(args);
 }
 
-/* An empty list is no axes here; to the API it is all of them. */
+/* An empty list means no axes here, and all of them in the API. */
 static struct bell_tensor *
 call_listed(struct fn_args *args)
 {
@@ -245,7 +245,7 @@ call_rearrange(struct fn_args *args)
 
 /* ---- indexing --------------------------------------------------------- */
 
-/* Of a handle of its own: the argument stays what it is. */
+/* Assigns through a handle of its own: the argument stays what it is. */
 static struct bell_tensor *
 call_assign_slice(struct fn_args *args)
 {

@@ -3,8 +3,8 @@
  *
  * The letters are those of struct bell_function_c, and
  *     x  index items, how many   o, p  options of convolution, of pooling
- * The context is no argument that a caller lists.
- * The pointer's type is the code's: the compiler refuses a row that lies.
+ * A caller does not list the context. The pointer's type is the code's: the
+ * compiler refuses a row that lies.
  */
 #ifndef BELL_TENSOR_FUNCTIONS_SIGNATURE_H
 #define BELL_TENSOR_FUNCTIONS_SIGNATURE_H

@@ -234,7 +234,7 @@ remove_stride(struct bell_context *ctx, const struct uop *y,
 
 /* ---- a convolution for each number of taps ---- */
 
-/* Where windows are no multiple of the stride, phases as channels of one
+/* Where windows are not multiples of the stride, phases as channels of one
  * convolution would multiply by zeros: 16 offsets for 9 of 3 x 3 by 2, and an
  * infinity among the results would make NaN of a source that no offset of the
  * window meets there. */
@@ -1027,8 +1027,8 @@ POOLING(bell_avg_pool3d, avg_call, 3)
 
 /* ---- pooling to given sizes ---- */
 
-/* Of n equal parts of an axis of `size` elements the first element that part o
- * overlaps, and the one behind the last. */
+/* An axis of `size` elements has n equal parts: finds the first element that
+ * part o overlaps, and the one behind the last. */
 static void
 find_part(struct bell_context *ctx, const struct uop *o, int64_t size,
           int64_t n, const struct uop **out_first, const struct uop **out_end)

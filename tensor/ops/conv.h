@@ -12,7 +12,7 @@ struct conv_shape {
     int64_t groups;
 };
 
-/* Of two axes: out[n, g * O + o, y, x] = sum over i, p, q of
+/* With two axes: out[n, g * O + o, y, x] = sum over i, p, q of
  *   x[n, g * I + i, y * stride + p * dilation - padding, ..] *
  *   w[g * O + o, i, p, q]. With a rule for its gradient. `wide`: float32 of
  * floats of 8 and 16 bits, for one that adds to it before it rounds. */

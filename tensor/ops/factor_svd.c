@@ -134,7 +134,7 @@ find_order(struct bell_context *ctx, const struct uop *length)
     return tn_wrap(ctx, UOP_CONTIGUOUS, tn_sum(ctx, rank, 1u << 2));
 }
 
-/* Of (batch, columns, rows) the columns in that order. */
+/* The columns of (batch, columns, rows) in that order. */
 static const struct uop *
 put_in_order(struct bell_context *ctx, const struct uop *u,
              const struct uop *order)

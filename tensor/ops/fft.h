@@ -5,7 +5,8 @@
 
 #include "tensor/core/node.h"
 
-/* Of (batch, 1 or 2, n), where one plane is of real numbers; sign -1: forward.
+/* The transform of (batch, 1 or 2, n), where one plane is of real numbers; sign
+ * -1: forward.
  */
 const struct uop *tn_fourier(struct bell_context *ctx, const struct uop *x,
                              int sign);

@@ -333,7 +333,8 @@ alias_axis(const struct resize *r, const struct uop *u)
     i = tn_expand(ctx, tn_merge_axes(ctx, i, r->axis, 2), d);
     out =
         tn_split_axis(ctx, tn_gather(ctx, u, r->axis, i), r->axis, r->n, most);
-    /* what has no weight is no part, even if it is infinite */
+    /* an element without weight has no part in the sum, even if it is
+     * infinite */
     out = tn_where(ctx, tn_eq(ctx, w, tn_num(ctx, w, 0)), tn_num(ctx, w, 0),
                    tn_mul(ctx, out, w));
     out = tn_squeeze(ctx, tn_sum(ctx, out, behind), behind);

@@ -2,9 +2,9 @@
  *
  * The k-th key (0 is the first) is the greatest number that at most k keys are
  * less than. It is found from its highest bits down, STEP_BITS of them at a
- * time: a pass over the keys counts how many are less than each number that
- * has the bits found so far. Of equal keys it is the one with the right number
- * among them: a running sum numbers them.
+ * time: a pass over the keys counts how many are less than each number that has
+ * the bits found so far. Among equal keys it is the one with the right number:
+ * a running sum numbers them.
  */
 #include <assert.h>
 #include <string.h>

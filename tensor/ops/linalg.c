@@ -161,7 +161,7 @@ cholesky_back(struct bell_context *ctx, void *user,
     return BELL_OK;
 }
 
-/* Of T X = B: G_B = T^-T G, G_T = -G_B X^T. */
+/* The gradients of T X = B: G_B = T^-T G, G_T = -G_B X^T. */
 static bell_status
 substitute_back(struct bell_context *ctx, void *user,
                 struct bell_tensor *const *in, uint32_t n_in,

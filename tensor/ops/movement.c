@@ -337,8 +337,8 @@ tn_pad_value(struct bell_context *ctx, const struct uop *u, const int64_t *pads,
     return pad_by(ctx, u, pads, tn_const(ctx, u->dtype, value));
 }
 
-/* A padding of a number, or of a size that is not below 0; what it cuts is added
- * to *cut. */
+/* A padding of a number, or of a size that is not below 0; what it cuts is
+ * added to *cut. */
 static bool
 takes_pad(const struct dim_table *dims, int64_t pad, int64_t *cut)
 {

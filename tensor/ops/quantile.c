@@ -6,8 +6,8 @@
 #include "tensor/core/rules.h"
 #include "tensor/ops/select.h"
 
-/* Of so many elements or more so few are found without putting all in order:
- * the quartiles, each between two elements. */
+/* FIND_MOST elements, or fewer, of FIND_FROM or more are found without putting
+ * all in order: the quartiles, each between two elements. */
 #define FIND_FROM 2048
 #define FIND_MOST 6
 

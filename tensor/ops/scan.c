@@ -14,10 +14,10 @@
 /* The longest run of the size of a symbol, which is always reduced directly. */
 #define SCAN_VARYING 2048
 
-/* Sums of longer runs than SUMS_DIRECT are UOP_SCAN, a work-group's each. Of
- * fewer than SUMS_ROWS, longer than SUMS_LONG, blocks of SUMS_BLOCK elements
- * are, or of half to twice as many that divide the run: what is filled up has
- * to be copied behind it. */
+/* Sums of longer runs than SUMS_DIRECT are UOP_SCAN, a work-group's each. Where
+ * there are fewer runs than SUMS_ROWS, longer than SUMS_LONG, each block of
+ * SUMS_BLOCK elements is one, or of half to twice as many that divide the run:
+ * a run that is filled up has to be copied after it. */
 #define SUMS_DIRECT 8
 #define SUMS_ROWS   128
 #define SUMS_LONG   16384

@@ -331,7 +331,7 @@ tn_scatter_count(struct bell_context *ctx, uint32_t axis,
 
 /* ---- the gradient ---- */
 
-/* Of the product: what the others come to. */
+/* The product of the others, for the gradient of a product. */
 static const struct uop *
 product_of_others(struct bell_context *ctx, const struct tensor_rule *rule,
                   int64_t size)

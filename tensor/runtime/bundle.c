@@ -174,7 +174,7 @@ rt_bundle_alias(struct rt_bundle *b, uint32_t number, const char *name)
     return append(values, &v, sizeof(v));
 }
 
-/* Of a constant's content. */
+/* Hash of a constant's content. */
 static uint64_t
 hash_of(const struct tensor_buffer *data, const uint8_t *bytes)
 {

@@ -21,8 +21,8 @@ struct tensor_ir {
     uint64_t binary_bytes;
     uint64_t lower_ns, compile_ns;
     double n_flops, n_bytes; /* of a launch */
-    /* Bytes that a launch may access of each parameter; 0: of which nothing
-     * says how many. Of kernels from text. */
+    /* Bytes that a launch may access of each parameter; 0: nothing says how
+     * many. For kernels from text. */
     uint64_t param_bytes[TENSOR_IR_PARAMS];
     bool is_float_var
         [TENSOR_IR_PARAMS]; /* of the number behind the parameters */
@@ -51,7 +51,7 @@ struct tensor_usage {
 };
 
 /* Lowers kernel `number` again and asks its assembler. BELL_E_UNSUPPORTED on
- * what is no GPU. */
+ * devices that are not a GPU. */
 BELL_MUST_CHECK bell_status tensor_kernel_usage(const struct bell_context *ctx,
                                                 size_t number,
                                                 struct tensor_usage *out_usage);
@@ -65,8 +65,8 @@ BELL_MUST_CHECK bell_status tensor_watch_kernels(struct bell_context *ctx,
 
 /* Lowers the kernel of `text` (uops/print.c's form, stage K, as BELL_DEBUG=ir
  * prints it) for the context's device and compiles it; nothing is launched.
- * What BELL_DEBUG names is printed on the way. BELL_E_INVALID: the text is no
- * kernel; the message says where, or which node. */
+ * What BELL_DEBUG names is printed on the way. BELL_E_INVALID: the text is not
+ * a kernel; the message says where, or which node. */
 BELL_MUST_CHECK bell_status tensor_compile_ir(struct bell_context *ctx,
                                               const char *text,
                                               struct tensor_ir *out_ir);

@@ -15,9 +15,9 @@ struct rt_span {
     uint64_t offset;     /* its place */
 };
 
-/* Gives each of n values a place, none overlapping another's that is alive with
- * it; *out_bytes is the end of them all. Of several ways the best, near-linear
- * in n. Offsets are sums of sizes. */
+/* Gives each of n values an offset, none overlapping another's that is alive
+ * with it; *out_bytes is the end of them all. It takes the best of several
+ * ways, near-linear in n. Offsets are sums of sizes. */
 BELL_MUST_CHECK bell_status rt_place_spans(struct rt_span *spans, uint32_t n,
                                            uint32_t n_items,
                                            uint64_t *out_bytes);

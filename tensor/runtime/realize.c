@@ -37,7 +37,7 @@ channel_uses(const struct lower_target *t)
                                              : 4096;
 }
 
-/* Where channels are no whole steps of matrix instructions: products of copies
+/* Where channels are not whole steps of matrix instructions: products of copies
  * are 2 to 3 times as fast on CDNA and NVIDIA's chips (by the model, 24 to 104
  * channels); on RDNA 3, 125 channels took 175 us for 148. */
 static double
@@ -702,7 +702,8 @@ is_like(const struct sched_plan *a, const struct sched_plan *b)
     return a->n_items == b->n_items && a->n_attends == b->n_attends;
 }
 
-/* What a plan cannot be made for is no failure: *status is BELL_OK then. */
+/* A graph for which no plan can be made is not a failure: *status is BELL_OK
+ * then. */
 static bool
 is_made(bell_status *status)
 {
@@ -751,7 +752,7 @@ schedule_first(struct tensor_runtime *rt, struct rt_plan *plan)
     return status;
 }
 
-/* Of what takes most memory. */
+/* Counts the plan that takes most memory. */
 static void
 count_memory(struct bell_stats *stats, const struct rt_plan *plan)
 {

@@ -34,7 +34,7 @@
 #define MIN_WON        0.75 /* of the rounds */
 #define MUCH_BETTER    0.95 /* than the best so far: goes on from there */
 #define MAX_GROWTH     8    /* of the rules' ops */
-#define LEAST_OPS      2000 /* that are no trouble */
+#define LEAST_OPS      2000 /* that are not a trouble */
 #define SLOW_COMPILE   0.2  /* of the time, for one: others are to be smaller */
 #define MIN_LIMIT_NS   200000000ull /* before a kernel counts as hung */
 #define LIMIT_TIMES    100          /* the rules' time */

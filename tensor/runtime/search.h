@@ -43,7 +43,8 @@ enum rt_bench_spoil {
 
 /* Runs it once; the inputs are in the caches where they fit. *out_us is the
  * device's time. BELL_E_DEVICE_LOST, BELL_E_TIMEOUT: it faulted, or took longer
- * than that, and the device was recovered; other failures are no kernel's. */
+ * than that, and the device was recovered; other failures are not the
+ * kernel's. */
 BELL_MUST_CHECK bell_status rt_bench_run(struct rt_bench *b,
                                          const struct hcq_program *program,
                                          const struct rt_facts *facts,
@@ -62,7 +63,7 @@ BELL_MUST_CHECK bell_status rt_bench_compare(struct rt_bench *b,
 
 /* ---- search.c ---- */
 
-/* BELL_BEAM. BELL_E_INVALID: it is no such number. */
+/* BELL_BEAM. BELL_E_INVALID: it is not such a number. */
 BELL_MUST_CHECK bell_status rt_search_init(struct tensor_runtime *rt);
 void rt_search_fini(struct tensor_runtime *rt);
 

@@ -1,5 +1,6 @@
 /* Values that go from one context's device to another's: queued on both, behind
- * what makes them and before what uses them, so that the host waits for nothing.
+ * what makes them and before what uses them, so that the host waits for
+ * nothing.
  */
 #include <assert.h>
 

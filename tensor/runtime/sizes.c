@@ -304,8 +304,9 @@ fit_sizes(const struct rt_form *was, const struct rt_form *is,
     return true;
 }
 
-/* The order in which a kernel reduces is that of its sizes: it shows in the last
- * bits of floats that add up, and in which zero is the greatest, 0 or -0. */
+/* The order in which a kernel reduces is that of its sizes: it shows in the
+ * last bits of floats that add up, and in which zero is the greatest, 0 or
+ * -0. */
 static bell_status
 reduces_floats(const struct uop *sink, bool *out_reduces)
 {

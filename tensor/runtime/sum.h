@@ -13,7 +13,8 @@
 struct tensor_sums;
 
 BELL_MUST_CHECK bell_status tensor_sums_create(struct tensor_sums **out_sums);
-/* Before the devices, after all graphs that use the kernels. NULL is allowed. */
+/* Before the devices, after all graphs that use the kernels. NULL is
+ * allowed. */
 void tensor_sums_destroy(struct tensor_sums *sums);
 
 /* For hcq_collective_desc.get_program, with the cache as its user.

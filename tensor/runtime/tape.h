@@ -18,8 +18,8 @@ struct tensor_runtime;
 struct rt_tape;
 
 #define RT_SLOT_NONE UINT32_MAX
-/* Of a tape that is saved, and never queued: in the arena, from its start; and
- * + number of a buffer that was made of the host's data. */
+/* Slots of a tape that is saved, and never queued: in the arena, from its
+ * start; and + number of a buffer that was made of the host's data. */
 #define RT_SLOT_ARENA (UINT32_MAX - 1)
 #define RT_SLOT_KEPT  (1u << 31)
 

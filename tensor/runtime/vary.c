@@ -483,7 +483,7 @@ struct build {
     struct uop_graph *g;
     struct sched_sizes *sizes;  /* NULL: none varies */
     int64_t n[DIM_MAX_SYMBOLS]; /* for the symbols' values */
-    int64_t *plain;             /* numbers that are none of them */
+    int64_t *plain;             /* numbers that are not one of them */
     size_t n_plain, cap_plain;
     bool is_full; /* more sizes than there can be */
 };
@@ -668,7 +668,7 @@ is_prime(int64_t n)
     return n > 1 && k * k > n;
 }
 
-/* The next prime from n in steps of `by` that is none of list[0..n_list-1]; 0:
+/* The next prime from n in steps of `by` that is not in list[0..n_list-1]; 0:
  * there is none. */
 static int64_t
 next_prime(int64_t n, int64_t by, const int64_t *list, uint32_t n_list)

@@ -283,7 +283,7 @@ permute_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     return tn_permute(ctx, g, inverse);
 }
 
-/* Of PAD the part that was there; of SHRINK zeros around. */
+/* PAD: the part that was there; SHRINK: zeros around. */
 static const struct uop *
 border_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
 {
@@ -325,8 +325,8 @@ move_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     }
 }
 
-/* Of a product, the product of the others: by division where none is 0;
- * where one is, it alone has a share, and where two are, none. */
+/* The product of a product's other factors: by division where none is 0; where
+ * one is, it alone has a share, and where two are, none. */
 static const struct uop *
 product_share(struct bell_context *ctx, const struct uop *u,
               const struct uop *g)
@@ -404,7 +404,7 @@ gather_back(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     return tn_where(ctx, tn_eq(ctx, iota, index), g, tn_num(ctx, g, 0));
 }
 
-/* Of y = softmax(x): y * (g - sum of y * g); `dot` is that sum. */
+/* The gradient of y = softmax(x): y * (g - sum of y * g); `dot` is that sum. */
 static const struct uop *
 softmax_share(struct bell_context *ctx, const struct uop *y,
               const struct uop *g, const struct uop *dot)
@@ -412,9 +412,9 @@ softmax_share(struct bell_context *ctx, const struct uop *y,
     return tn_mul(ctx, y, tn_sub(ctx, g, dot));
 }
 
-/* Of w @ b, where w is softmax(x), as halves perhaps. The sum over the keys in
- * softmax's own is one over the columns of the result, which is at hand; a
- * result that is rounded then is taken so. */
+/* The gradient of w @ b, where w is softmax(x), as halves perhaps. The sum over
+ * the keys in softmax's own is one over the columns of the result, which is at
+ * hand; a result that is rounded then is taken so. */
 static void
 attend_back(struct backward *bw, const struct tensor_rule *rule,
             const struct uop *g)

@@ -184,7 +184,8 @@ bell_state_requires_grad(const struct bell_state *state, const char *prefix,
 
 /* ---- modules ---- */
 
-/* The modules of a field that is no tensor: so many, one after the other. */
+/* The modules of a field that is not a tensor: *out_n of them, one after the
+ * other. */
 static char *
 find_children(const struct bell_module_field *field, char *module,
               uint32_t *out_n)
