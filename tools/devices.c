@@ -517,8 +517,8 @@ print_all(const struct devices_options *options)
     return code;
 }
 
-/* What a DEVICE can be; nothing is opened, and what is no GPU's driver is not
- * asked. */
+/* Prints the names of DEVICEs; nothing is opened, and drivers of other things
+ * than GPUs are not asked. */
 static int
 print_names(bool as_json)
 {

@@ -240,9 +240,9 @@ check_computing(struct findings *findings, bool has_device)
             "2 + 3 was compiled and run");
 }
 
-/* What PCI shows. A GPU that no driver of ours is for is no problem, nor one
- * that is passed over where another of its backend is taken: a container has
- * some of the machine's. */
+/* Looks at PCI. A GPU that no driver of ours is for is not a problem, nor is
+ * one that is passed over where another of its backend is taken: a container
+ * has some of the machine's. */
 static void
 check_gpus(struct findings *findings, const struct machine *machine,
            const char *root)

@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "hcq/hcq.h"
 
-/* Of all buffers of a kernel. */
+/* For all buffers of a kernel. */
 #define BUFFERS_MAX_GIB 4
 
 /* What a run needs; all of it is freed together. */

@@ -21,7 +21,7 @@ struct links {
 /* Opens one more, unless there are too many. */
 BELL_MUST_CHECK bell_status links_open(struct links *links, const char *name);
 /* Opens BACKEND:FIRST@INTERFACE and those after it, up to the last; the
- * interface may be "". No device more is no failure. */
+ * interface may be "". It is not a failure if there are no more devices. */
 BELL_MUST_CHECK bell_status links_open_box(struct links *links,
                                            const char *backend, unsigned first,
                                            const char *interface);

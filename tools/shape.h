@@ -20,8 +20,8 @@ BELL_MUST_CHECK bell_status tool_parse_shape(const char *text, int64_t *shape,
                                              uint32_t *out_ndim,
                                              enum bell_dtype *out_dtype);
 
-/* Of what is no shape: BELL_E_INVALID if it begins like one and no file has
- * that name. */
+/* Checks a text that is not a shape: BELL_E_INVALID if it begins like one and
+ * no file has that name. */
 BELL_MUST_CHECK bell_status tool_check_file(const char *text);
 
 #endif

@@ -237,7 +237,7 @@ tool_exit_code(int code)
 {
     bool failed = fflush(stdout) != 0;
 
-    /* a line's failure is none of the flush behind it */
+    /* the failure of a line is not that of the flush behind it */
     if ((failed || ferror(stdout)) && code == TOOL_OK)
         code = tool_fail_text(false, BELL_E_IO, "cannot write to stdout");
     if (log_has_lost() && code == TOOL_OK)

@@ -68,7 +68,7 @@ struct tool_list {
     size_t n_items;
 };
 
-/* Reads all of the text; false if it is no finite number. */
+/* Reads all of the text; false if it is not a finite number. */
 typedef bool tool_read_fn(const char *text, double *out);
 tool_read_fn tool_read_number;
 
@@ -85,13 +85,14 @@ struct tool_opt {
     tool_read_fn *read; /* of a READ */
 };
 
-/* Parses `--name value` and `--name=value` in any order; `--` ends options.
- * A value is given once, or in a LIST once for each name, and is not empty; a
- * TEXT and TOPICS may be.
- * -h prints `usage: doorbell ABOUT` (appliances' runner: `usage: doorbell-run`
- * and what follows the verb), the options, and gives TOOL_OK; with
- * --json as a document, docs/schemas/help.json (not in appliances' runner). A
- * mistake is told on stderr, with the nearest option, and gives TOOL_USAGE.
+/* Parses `--name value` and `--name=value` in any order; `--` ends options. A
+ * value is given once, or in a LIST once for each name, and is not empty; a
+ * TEXT and TOPICS may be. -h prints `usage: doorbell ABOUT` (appliances'
+ * runner: `usage: doorbell-run` and what follows the verb), the options, and
+ * gives TOOL_OK; with --json as a document, docs/schemas/help.json (not in
+ * appliances' runner).
+ *
+ * A mistake is told on stderr, with the nearest option, and gives TOOL_USAGE.
  * TOOL_GO_ON otherwise. `about` is the verb's line after "doorbell", then
  * newline and any text. */
 int tool_parse(const char *about, const struct tool_opt *opts, size_t n_opts,

@@ -158,8 +158,8 @@ add_tokens(struct talk *talk, const int32_t *tokens, size_t n)
     return BELL_OK;
 }
 
-/* Token by token, until there are n_max, or one says that this is the end; it
- * is no part of the text. */
+/* Token by token, until there are n_max, or the token of the end comes, which
+ * is not a part of the text. */
 static BELL_MUST_CHECK bell_status
 run_llama_steps(struct talk *talk, size_t n_max)
 {

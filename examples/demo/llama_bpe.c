@@ -150,7 +150,9 @@ space_bytes(struct at at, bool has_lines)
     return at.i < at.n && n > 1 ? last : at.i;
 }
 
-/*  's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
+/* A word of GPT-2:
+ *     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+ */
 static size_t
 gpt2_bytes(struct at at)
 {

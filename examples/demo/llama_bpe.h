@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of a character, by Unicode. */
+/* A character's class, by Unicode. */
 enum llama_class {
     LLAMA_OTHER,
     LLAMA_LETTER,
@@ -35,7 +35,7 @@ enum llama_words {
 bool llama_words_find(const char *name, size_t n, enum llama_words *out_words);
 
 /* Bytes of the word that `text` of n bytes, at least one, begins with. Bytes
- * that are no UTF-8 are characters of no class. */
+ * that are not UTF-8 are characters of no class. */
 size_t llama_word_bytes(enum llama_words words, const char *text, size_t n);
 
 /* A token's characters to the bytes that they stand for, at `to`, which may be

@@ -60,8 +60,8 @@ exponentiate(struct llama_chooser *chooser)
     return sum;
 }
 
-/* Of the most likely whose sum is top_p of all (at least one), one by its
- * probability. */
+/* Draws one token by its probability from the most likely ones, at least one,
+ * whose sum is top_p of all. */
 static int32_t
 draw(struct llama_chooser *chooser)
 {

@@ -258,9 +258,9 @@ llama_load_gguf(const struct bell_file *file, const char *path,
 /* U+2581, which stands for a space. */
 static const char block[] = "\xe2\x96\x81";
 
-/* Copies a token's text: of SentencePiece its blocks as spaces, of byte-level
- * BPE the bytes that its characters stand for, where it is no text that was
- * added. False: characters that stand for none. */
+/* Copies a token's text: SentencePiece's blocks as spaces, byte-level BPE's
+ * characters as the bytes that they stand for, unless the text was added.
+ * False: characters that do not stand for bytes. */
 static bool
 copy_text(char *to, const char *from, size_t n, bool is_bytes, bool is_added,
           uint32_t *out_n)

@@ -136,7 +136,7 @@ find_known(const struct known *rows, size_t n, const char *key)
     return NULL;
 }
 
-/* The number that a key is to be; false: it is no number. */
+/* The number that a key is to be; false: it is not a number. */
 static bool
 wanted_number(enum want want, const struct llama_shape *s, double *out)
 {

@@ -23,7 +23,7 @@ compare_texts(const char *a, size_t n_a, const char *b, size_t n_b)
     return order ? order : (n_a > n_b) - (n_a < n_b);
 }
 
-/* Of two tokens of one text the first counts. */
+/* Two tokens of one text: the first counts. */
 static int
 by_text(const void *a, const void *b, void *user)
 {

@@ -327,7 +327,7 @@ learn(struct training *t)
     return BELL_OK;
 }
 
-/* Of the text that was held back, from its beginning. */
+/* Measures the loss on the text that was held back, from its beginning. */
 static BELL_MUST_CHECK bell_status
 judge_training(struct training *t, const uint8_t *held)
 {

@@ -17,7 +17,7 @@
 #include "tools/machine/sensors.h"
 #include "tools/tools.h"
 
-/* Of these figures the middle ones tell; of small sizes fewer. */
+/* Passes: the middle ones of their figures tell; small sizes need fewer. */
 #define PASSES       12
 #define SMALL_PASSES 2
 
@@ -408,7 +408,7 @@ sense(struct bench *b)
     b->series[b->n_series++] = moment;
 }
 
-/* Of all moments the lowest clock, and what throttled. */
+/* Prints the lowest clock of all moments, and what throttled. */
 static void
 print_series(const struct bench *b)
 {
@@ -551,7 +551,7 @@ measure_bench(struct bench *b, const struct bench_options *options,
                   : b->is_small   ? SMALL_PASSES
                                   : PASSES;
     b->tick_ns = bench_host_tick();
-    if (!(b->info.flags & HCQ_DEVICE_SIMULATED)) /* which is no such chip */
+    if (!(b->info.flags & HCQ_DEVICE_SIMULATED)) /* which is not such a chip */
         b->chip = chip_of_device(b->info.name, b->info.model);
     if (saved)
         BELL_TRY(bench_saved_check(saved, b, NULL));

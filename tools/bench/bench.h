@@ -42,7 +42,8 @@ enum bench_unit {
     BENCH_MS,     /* milliseconds; less is better */
     BENCH_GB_S,   /* 10^9 bytes a second */
     BENCH_GFLOPS, /* 10^9 operations a second */
-    BENCH_GOPS,   /* 10^9 a second, of what is no arithmetic of floats */
+    BENCH_GOPS,   /* 10^9 a second, of operations that are not arithmetic of
+                   * floats */
     BENCH_KILO_S, /* thousands a second */
     BENCH_UNIT_COUNT
 };
@@ -352,11 +353,11 @@ bool bench_is_costly_pass(const struct bench *b);
 void bench_end(struct bench *b);
 /* Whether no pass follows: rows are complete as they end. */
 bool bench_is_last_pass(const struct bench *b);
-/* Of rows that no more passes come for: what was taken becomes their figures;
+/* Finish rows that no more passes come for: their samples become their figures;
  * they are told if they were not. */
 void bench_finish_row(struct bench *b, struct bench_row *row);
 void bench_finish(struct bench *b);
-/* Of rows that were not finished. */
+/* Frees the samples of rows that were not finished. */
 void bench_free_rows(struct bench *b);
 /* A row that this device has not. */
 void bench_lacks(struct bench *b, enum bench_unit unit, const char *what,
@@ -370,7 +371,7 @@ void bench_derive(struct bench *b, enum bench_unit unit, const char *what,
                   double value, const char *name, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Of n >= 1 values, which are sorted by it: the one at place p of 1. */
+/* The quantile p, from 0 to 1, of n >= 1 values, which it sorts. */
 double bench_quantile(double *values, size_t n, double p);
 
 /* Fills the row's figures in from what was taken. */
@@ -396,10 +397,10 @@ double bench_host_sums(void);
 void bench_keep_least(double *least, double ns);
 /* Whether nothing was in the way: sums took the least that they can. */
 bool bench_is_clear(const struct bench_host *host, double least_ns);
-/* Of all threads of this process together, since each began; 0 where the kernel
- * does not tell. */
+/* The turns of all threads of this process together, since each began; 0 where
+ * the kernel does not tell. */
 void bench_host_turns(struct bench_turns *out_turns);
-/* Of all rows the middle one; 0 where there is none. */
+/* The median of all rows; 0 where there are none. */
 void bench_host_of_run(const struct bench *b, struct bench_host *out_host);
 void bench_host_close(struct bench *b);
 

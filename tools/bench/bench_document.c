@@ -18,7 +18,7 @@
 
 /* ---- identity ---- */
 
-/* A file's first line, from the first character that is no blank; "" where
+/* A file's first line, from the first character that is not a blank; "" where
  * there is none. */
 static void
 first_line(const char *path, char *out, size_t out_bytes)

@@ -210,8 +210,8 @@ bench_is_last_pass(const struct bench *b)
     return b->pass + 1 >= count_passes(b);
 }
 
-/* Of work of this thread alone, three blocks that nothing was in the way of
- * tell all. */
+/* Where this thread alone does the work, three blocks that nothing was in the
+ * way of tell all. */
 static bool
 has_clear_blocks(const struct bench *b)
 {
@@ -395,7 +395,7 @@ tell_row(struct bench *b, struct bench_row *row)
         b->told(b, row);
 }
 
-/* Of a row without runs of its own. */
+/* Adds a row without runs of its own. */
 static void
 keep_row(struct bench *b)
 {

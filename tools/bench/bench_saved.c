@@ -109,7 +109,7 @@ judge_saved(const struct comparison *c, struct bench_row *row, bool is_of_host)
     margin = 1 + (noise > threshold ? noise : threshold);
     is_blurred = (slower > faster ? slower : faster) * margin >
                  (1 + threshold) * (1 + threshold);
-    if (is_blurred) { /* what is measured beside a row is no more than like it */
+    if (is_blurred) { /* values measured beside a row are only like it */
         slower *= slower;
         faster *= faster;
     }

@@ -1,6 +1,6 @@
 /* Bench: what the samples of a row say.
  *
- * Samples of one burst are no independent ones: the host's clock, its other
+ * Samples of one burst are not independent: the host's clock, its other
  * programs and the places of things in memory are the same for all of them. So
  * a row is measured in several passes over all rows, and what the medians of
  * the passes are apart is what the row is uncertain by. */
@@ -92,8 +92,8 @@ fill_bins(struct bench_row *row, const struct weighted *sorted, size_t n)
 }
 
 /* How many times as far from the row's median as the passes' medians reach the
- * median of another run may lie. Of independent passes 1.75 times would do with
- * six and once with twelve (tests/unit/test_bench_rows.c); hosts also change
+ * median of another run may lie. With independent passes 1.75 times would do
+ * for six and once for twelve (tests/unit/test_bench_rows.c); hosts also change
  * from minute to minute. observed (AMD EPYC, 2026-11-30): with twelve passes 96
  * to 98 % of pairs of runs agree (docs/reference/bench.md). guess: the other
  * counts. */

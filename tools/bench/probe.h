@@ -1,8 +1,8 @@
 /* Probes: kernels by hand that do one thing again and again, which `doorbell
  * bench` times: atomics, barriers, branches, chains of instructions that wait
  * for each other, reads of caches and of constants, integers of other widths.
- * Of PTX, or of LLVM's IR for AMD's cards and, where it has such a thing, the
- * CPU. What comes out is known. Plain data; any thread.
+ * They are PTX, or LLVM's IR for AMD's GPUs and, where it has such a thing, the
+ * CPU. Their results are known. Plain data; any thread.
  */
 #ifndef BELL_TOOLS_BENCH_PROBE_H
 #define BELL_TOOLS_BENCH_PROBE_H
@@ -47,7 +47,7 @@ struct probe {
 
 extern const char *const probe_names[PROBE_KIND_COUNT];
 
-/* Of the reads: bytes of an access, and of the place that is read; 0: none. */
+/* For the reads: bytes of an access, and of the area that is read; 0: none. */
 unsigned probe_width(enum probe_kind kind);
 uint32_t probe_place_bytes(enum probe_kind kind);
 

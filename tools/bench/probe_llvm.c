@@ -369,7 +369,8 @@ probe_make_amd(const struct hcq_device_info *info, const struct probe *probe,
     return render_amdgpu_ir(text->buf, probe_names[probe->kind], &target, out);
 }
 
-/* What needs other threads of a group, or memory that is no other here. */
+/* Needs other threads of a group, or memory that is the same as other memory
+ * here. */
 static bool
 is_of_groups(enum probe_kind kind)
 {

@@ -126,7 +126,7 @@ describe(const struct sweep *s, uint64_t count, bool in_place,
     };
 }
 
-/* Inputs, and outputs that are no result. */
+/* Inputs, and outputs that are not a result. */
 static bell_status
 write_inputs(struct sweep *s, const struct hcq_collective_desc *desc,
              uint32_t seed)

@@ -100,7 +100,7 @@ chain_row(struct bench *b, enum chain_kind kind, enum bench_ceiling ceiling)
         b->dev, (uint64_t)n_groups * chain.n_threads * chain.result_bytes, 0,
         &buf);
     if (status == BELL_OK) {
-        b->start_ns = time_now_ns(); /* compiling is no part of it */
+        b->start_ns = time_now_ns(); /* compiling is not a part of it */
         status = time_chain(b, &chain, buf, n_rounds, n_groups);
         hcq_buffer_destroy(buf);
     }

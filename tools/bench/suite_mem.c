@@ -33,8 +33,8 @@ make_once(struct bench *b, uint8_t *pages, uint64_t n_bytes)
     return BELL_OK;
 }
 
-/* Making host memory of a size for the device and giving it back: pages of
- * this process, or else the driver's. Its addresses are no multiples of large
+/* Making host memory of a size for the device and giving it back: pages of this
+ * process, or else the driver's. Its addresses are not multiples of large
  * pages. The row has begun. */
 static bell_status
 time_making(struct bench *b, uint8_t *pages, uint64_t n_bytes)
@@ -122,7 +122,7 @@ fill_row(struct bench *b)
         return BELL_OK;
     BELL_TRY(hcq_buffer_create(b->dev, n_bytes, 0, &buf));
     status = fill_once(b, buf);
-    b->start_ns = time_now_ns(); /* preparing is no part of it */
+    b->start_ns = time_now_ns(); /* preparing is not a part of it */
     bench_work(b, 0, (double)n_bytes, BENCH_CEILING_MEMORY);
     while (status == BELL_OK && bench_goes_on(b, 5)) {
         uint64_t start = time_now_ns();
@@ -215,7 +215,7 @@ time_chase(struct bench *b, struct hcq_program *chase, struct hcq_buffer *buf,
                          "a chase of %llu steps ended at %llu, not at %llu",
                          (unsigned long long)warm, (unsigned long long)end,
                          (unsigned long long)follow(words, warm));
-    b->start_ns = time_now_ns(); /* making the cycle is no part of it */
+    b->start_ns = time_now_ns(); /* making the cycle is not a part of it */
     while (bench_goes_on(b, 5)) {
         uint64_t start = time_now_ns();
 

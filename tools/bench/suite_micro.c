@@ -76,7 +76,7 @@ check_word(const struct micro_run *run, const char *what, uint32_t i,
                      probe_names[run->probe.kind], what, i, got, want);
 }
 
-/* Of one launch, after fill_words. */
+/* Checks the result of one launch, after fill_words. */
 static bell_status
 check_run(const struct micro_run *run)
 {
@@ -132,7 +132,7 @@ time_run(struct bench *b, const struct row *row, struct micro_run *run)
     BELL_TRY(fill_micro_words(run));
     BELL_TRY(launch_micro(b, run));
     BELL_TRY(check_run(run));
-    b->start_ns = time_now_ns(); /* compiling is no part of it */
+    b->start_ns = time_now_ns(); /* compiling is not a part of it */
     while (bench_goes_on(b, 5)) {
         uint64_t start = time_now_ns();
         double ns;

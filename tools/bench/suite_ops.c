@@ -62,7 +62,7 @@ time_runs(struct bench *b, struct op_run *run)
      * last buffer whose pages are new */
     for (i = 0; i < 2; i++)
         BELL_TRY(run_once(run, &ns));
-    b->start_ns = time_now_ns(); /* compiling is no part of it */
+    b->start_ns = time_now_ns(); /* compiling is not a part of it */
     while (bench_goes_on(b, 3)) {
         BELL_TRY(run_once(run, &ns));
         bench_sample_ns(b, ns);

@@ -124,7 +124,8 @@ static const struct float_layout layouts[] = {
     [CHAIN_BF16] = {8, 7},
 };
 
-/* Of a float that is neither 0 nor small nor infinite: nothing here is. */
+/* The value of a float that is neither 0 nor small nor infinite: nothing here
+ * is. */
 static double
 value_of(enum chain_type type, uint64_t bits)
 {

@@ -254,8 +254,8 @@ host_call(struct host_insn *h, const char *type, const char *factor,
     h->insn = (struct llvm_insn){h->declare, h->text, h->type, h->factor};
 }
 
-/* Of floats, "half" or "f16". Without one instruction for it, products are by
- * 1, which nobody knows before it runs. */
+/* A chain of floats, "half" or "f16". Without one instruction for it, products
+ * are by 1, which nobody knows before it runs. */
 static void
 host_fma(struct host_insn *h, struct chain *chain, const char *name,
          const char *suffix, unsigned n, bool is_fused)

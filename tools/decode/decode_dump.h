@@ -7,7 +7,7 @@
 #include "hcq/regs.h"
 
 /* A folder with an image.json, or one with numbered folders that have one, in
- * their order. BELL_E_IO: it is no such folder; BELL_E_UNSUPPORTED: built
+ * their order. BELL_E_IO: it is not such a folder; BELL_E_UNSUPPORTED: built
  * without cJSON. */
 BELL_MUST_CHECK bell_status decode_dump(const char *path, regs_line_fn *line,
                                         void *user, size_t *out_words,

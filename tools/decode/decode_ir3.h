@@ -1,6 +1,6 @@
-/* Text of Adreno's shaders and packets. Any words are taken: what is no
- * instruction is printed with a `?`, bits that an instruction does not use as
- * `unused`. No state: any thread.
+/* Text of Adreno's shaders and packets. Any words are taken: a word that is not
+ * an instruction is printed with a `?`, bits that an instruction does not use
+ * as `unused`. No state: any thread.
  */
 #ifndef BELL_TOOLS_DECODE_DECODE_IR3_H
 #define BELL_TOOLS_DECODE_DECODE_IR3_H

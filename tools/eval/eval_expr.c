@@ -59,7 +59,7 @@ expect(struct eval_parser *p, const char *op, const char *where)
     return advance(p);
 }
 
-/* Python's words that are no part of this language, where they may stand. */
+/* Python's words that are not in this language, where they may stand. */
 static BELL_MUST_CHECK bell_status
 refuse_words(struct eval_parser *p)
 {

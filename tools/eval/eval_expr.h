@@ -66,7 +66,7 @@ enum eval_op {
     EVAL_OP_COUNT
 };
 
-/* Of two numbers (int, float or bool), as Python has it. */
+/* Computes with two numbers (int, float or bool), as Python does. */
 BELL_MUST_CHECK bell_status eval_number(enum eval_op op,
                                         const struct bell_value *x,
                                         const struct bell_value *y,

@@ -51,7 +51,7 @@ list_tensor(struct eval_parser *p, const struct bell_value *v)
                                                         : NULL;
 }
 
-/* NULL if it is no tensor, number, or list of numbers. */
+/* NULL if it is not a tensor, number, or list of numbers. */
 struct bell_tensor *
 eval_as_tensor(struct eval_parser *p, const struct bell_value *v)
 {

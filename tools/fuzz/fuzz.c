@@ -166,7 +166,7 @@ run_grad_program(struct fuzz_state *s, int64_t index)
 }
 
 /* Program `index` of a run with --vary or --jit: as one of the default run that
- * is no check of gradients. */
+ * is not a check of gradients. */
 static BELL_MUST_CHECK bell_status
 run_again_program(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
 {

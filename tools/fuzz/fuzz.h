@@ -6,14 +6,15 @@
  * together. It can be made from a seed, built in any context, shrunk and
  * printed as C. Plain data throughout.
  *
- * Tolerance. Integers and bools must be equal. Each program is evaluated by
- * the reference without noise and a few times with (struct ref_noise): how far
+ * Tolerance. Integers and bools must be equal. Each program is evaluated by the
+ * reference without noise and a few times with (struct ref_noise): how far
  * those results lie apart, element by element, is what correct rounding errors
- * come to in this very graph, its jumps included. A float may differ by 4
- * times that plus 4 units in the last place of its dtype; an element whose
- * integer, NaN or infinity changes under noise is not compared. Before a
- * mismatch counts, 64 more evaluations with noise up to 4 times as large widen
- * the bounds.
+ * come to in this very graph, its jumps included.
+ *
+ * A float may differ by 4 times that plus 4 units in the last place of its
+ * dtype; an element whose integer, NaN or infinity changes under noise is not
+ * compared. Before a mismatch counts, 64 more evaluations with noise up to 4
+ * times as large widen the bounds.
  */
 #ifndef BELL_TOOLS_FUZZ_FUZZ_H
 #define BELL_TOOLS_FUZZ_FUZZ_H
@@ -132,7 +133,7 @@ struct fuzz_op {
     unsigned weight;
     bool differentiable;
     enum fuzz_data data; /* of leaves made for it; NORMAL: any */
-    const char *helper;  /* its text, if it is none of the API's functions */
+    const char *helper;  /* its text, if it is not a function of the API */
     bool seeded;         /* bell_manual_seed(i[0]) comes first */
     const char *spec;    /* what it calls by name (fuzz_ops_named.c), or NULL */
 };

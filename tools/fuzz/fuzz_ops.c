@@ -176,7 +176,7 @@ gen_reduce(struct fuzz_gen *g, struct fuzz_node *n)
     return take_reduced(g, n, fuzz_pick(g, g->op->fits, domain(g)));
 }
 
-/* Of nothing there is no greatest element. */
+/* An empty set has no greatest element. */
 static bool
 gen_reduce_some(struct fuzz_gen *g, struct fuzz_node *n)
 {

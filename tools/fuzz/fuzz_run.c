@@ -9,9 +9,9 @@
 #include "doorbell/jit.h"
 
 #define N_NOISY 3 /* evaluations with noise, always */
-/* More of them before a mismatch counts. Of a sum whose products overflow in
- * both signs nine in ten are NaN, as that without noise is: a device that fuses
- * them has an infinity. */
+/* More of them before a mismatch counts. Nine in ten sums whose products
+ * overflow in both signs are NaN, as without noise: a device that fuses them
+ * has an infinity. */
 #define N_NOISY_AGAIN 256
 #define N_AT_ONCE     8
 #define N_REPLAYS     3 /* of a program that is captured */

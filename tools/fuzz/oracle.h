@@ -81,7 +81,7 @@ struct oracle_array {
     /* In a result: the magnitude that rounding errors are relative to; for a
      * sum the sum of magnitudes. NULL: each value's own. */
     long double *scale;
-    /* Of a leaf, set by `back`: its gradient. */
+    /* A leaf's gradient, set by `back`. */
     struct oracle_array *gradient;
 };
 
@@ -97,8 +97,7 @@ struct oracle_arg {
     struct oracle_arg *items;
 };
 
-/* An int by a name that is none of the parameters', where a function takes
- * such. */
+/* An int by a name that is not a parameter's, where a function takes such. */
 struct oracle_extra {
     char name[16];
     int64_t value;
@@ -156,8 +155,8 @@ struct oracle_row {
     oracle_f2 *f2, *slope_x, *slope_y;
     oracle_i2 *i2;
     oracle_define *back;
-    /* Of random functions: they are called with a seed, with it again, and with
-     * another one. */
+    /* For random functions: they are called with a seed, with it again, and
+     * with another one. */
     oracle_judge *judge;
     /* How far floats may be off, in units in the last place of float32 or
      * float64, which halves are computed in; 0: rounded to nearest. A half's
@@ -182,7 +181,7 @@ extern const struct oracle_table oracle_unary, oracle_binary, oracle_reduce,
 /* A result, of zeros; its values may be set. */
 struct oracle_array *oracle_out(struct oracle *o, enum bell_dtype dtype,
                                 const int64_t *d, uint32_t rank);
-/* An array that is none of the results. */
+/* An array that is not a result. */
 struct oracle_array *oracle_new(struct oracle *o, enum bell_dtype dtype,
                                 const int64_t *d, uint32_t rank);
 /* One like t. */

@@ -225,8 +225,8 @@ define_square(struct oracle *o)
     scale_evenly(o, out, inverse ? each : 1);
 }
 
-/* Of a symmetric leaf. What it is differentiated by is made symmetric, so that
- * gradients are. */
+/* Takes a symmetric leaf. The values that it is differentiated by are made
+ * symmetric, so that gradients are. */
 static void
 define_cholesky(struct oracle *o)
 {
@@ -628,7 +628,7 @@ define_rank(struct oracle *o)
     }
 }
 
-/* Of full rank: (a^T a)^-1 a^T, or its transpose of the transpose. */
+/* For full rank: (a^T a)^-1 a^T, or its transpose of the transpose. */
 static void
 define_pinv(struct oracle *o)
 {
@@ -893,8 +893,8 @@ define_cdist(struct oracle *o)
     } while (oracle_next(at, d, rank));
 }
 
-/* Of |x - y| along the rows the norm's slope: sign(d) (|d| / norm)^(p-1), 0
- * where d is 0; of an infinite order the greatest share it. */
+/* Adds the norm's slope of |x - y| along the rows: sign(d) (|d| / norm)^(p-1),
+ * 0 where d is 0; in an infinite order the greatest share it. */
 static void
 add_slopes(struct oracle *o, size_t bx, size_t by, int64_t i, int64_t j,
            long double norm, long double w)

@@ -16,7 +16,7 @@ struct lines {
     size_t n, len, *at; /* at[line * len + k] */
 };
 
-/* Of the axes in `mask`, which `keep` leaves with size 1. */
+/* Finds lines along the axes in `mask`, which `keep` leaves with size 1. */
 static struct lines
 find_lines(struct oracle *o, uint32_t mask, bool keep)
 {

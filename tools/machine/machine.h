@@ -66,7 +66,8 @@ struct machine {
     size_t n_gpus;
 };
 
-/* What is below `root` ("" for this machine). No GPU is no failure. */
+/* Reads what is below `root` ("" for this machine). A machine without GPUs is
+ * not a failure. */
 BELL_MUST_CHECK bell_status machine_read(const char *root,
                                          struct machine *out_machine);
 void machine_free(struct machine *machine);

@@ -10,9 +10,9 @@ struct machine_sensors {
     double clock_mhz;
 };
 
-/* Of the processor: its hottest package. */
+/* The processor's: its hottest package. */
 void machine_sense_cpu(const char *root, struct machine_sensors *out);
-/* Of a GPU: what its kernel driver shows in hwmon. */
+/* A GPU's: the values that its kernel driver shows in hwmon. */
 void machine_sense_gpu(const char *root, const struct machine_gpu *gpu,
                        struct machine_sensors *out);
 
@@ -38,7 +38,7 @@ struct machine_health {
     uint64_t throttle; /* bits for machine_throttle_text; 0: nothing does */
 };
 
-/* Of a GPU, by the files of its PCI folder. */
+/* A GPU's, by the files of its PCI folder. */
 void machine_health_gpu(const char *root, const struct machine_gpu *gpu,
                         struct machine_health *out);
 

@@ -150,7 +150,7 @@ check_array(const struct hcq_bundle_value *v, const struct host_array *array)
                      v->name, wanted);
 }
 
-/* Of a symbol: no file. */
+/* Sets a symbol: the text is a number, not a file. */
 static bell_status
 set_symbol(struct bundle_run *run, uint32_t number, const char *text)
 {

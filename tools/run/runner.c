@@ -6,7 +6,8 @@
 #include "hcq/hcq_bundle.h"
 #include "tools/tools.h"
 
-/* Of the tensors' API, which is not here, by what bundles have of dtypes. */
+/* Functions of the tensors' API, which is not here, by what bundles know of
+ * dtypes. */
 size_t
 bell_dtype_size(enum bell_dtype dtype)
 {

@@ -1,6 +1,6 @@
-/* Clients are read and written as they are ready; requests that are complete are
- * run one after the other. What is wrong with one is its answer. A bundle whose
- * run fails is loaded anew.
+/* Clients are read and written as they are ready; requests that are complete
+ * are run one after the other. What is wrong with one is its answer. A bundle
+ * whose run fails is loaded anew.
  */
 #include "tools/run/serve.h"
 
@@ -36,8 +36,8 @@ struct served {
     struct hcq_bundle *bundle;
 };
 
-/* A request in words, which end with zeros. Of "name:BYTES" and "name=NUMBER"
- * the name is the word. */
+/* A request in words, which end with zeros. The word of "name:BYTES" and
+ * "name=NUMBER" is the name. */
 struct request {
     char line[LINE_BYTES];
     char *words[WORDS_MAX];

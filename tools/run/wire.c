@@ -138,7 +138,7 @@ remove_stale(const char *path, const struct sockaddr_un *address)
     close(fd);
 }
 
-/* What is no socket is no server's that left. */
+/* A file that is not a socket was not left by a server. */
 static bell_status
 check_place(const char *path)
 {

@@ -27,8 +27,8 @@ bool wire_is_stopped(void);
 /* poll, during which the process can be told to end. Returns what poll does. */
 int wire_poll(struct pollfd *fds, unsigned n, int timeout_ms);
 
-/* Up to n bytes, at least one with WIRE_OK, without a wait. A descriptor that is
- * written and may wait gets no more at once than a pipe takes. */
+/* Up to n bytes, at least one with WIRE_OK, without a wait. A descriptor that
+ * is written and may wait gets no more at once than a pipe takes. */
 enum wire_result wire_read(int fd, void *data, uint64_t n, uint64_t *out_n);
 enum wire_result wire_write(int fd, const void *data, uint64_t n,
                             bool is_nonblocking, uint64_t *out_n);

@@ -462,8 +462,8 @@ check_edges(struct selftest *st, const struct hcq_buffer *buf, uint8_t *host,
     return SELFTEST_PASSED;
 }
 
-/* A buffer of each size, behind one whose size is no multiple of large pages;
- * all are kept until the end. */
+/* A buffer of each size, behind one whose size is not a multiple of large
+ * pages; all are kept until the end. */
 static enum selftest_verdict
 large_visible(struct selftest *st, const struct hcq_buffer *there)
 {

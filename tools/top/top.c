@@ -135,7 +135,7 @@ read_top_gpu(struct top *top, struct top_device *dev, double passed_s)
     dev->memory_bytes = load.memory_bytes;
     dev->memory_used_bytes = load.memory_used_bytes;
     count_energy(dev, load.energy_j, passed_s);
-    /* that the driver tells nothing is no reason to stop */
+    /* a driver that reports nothing is not a reason to stop */
     if (dev->gauge && read_gauge(dev) != BELL_OK)
         dev->memory_used_bytes = NAN;
 }

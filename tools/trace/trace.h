@@ -66,7 +66,7 @@ void trace_decoder_init(struct trace_decoder *d, uint32_t branch,
 /* Where lines go from here on. */
 void trace_decoder_say(struct trace_decoder *d, regs_line_fn *line);
 /* The newest queue of KFD's whose ring is among what was submitted; NULL: none
- * is, or it is no AMD card. */
+ * is, or it is not an AMD device. */
 const struct trace_queue *trace_queue_of(const struct trace_decoder *d,
                                          const struct cas_record *record);
 /* Every record in order: objects that are made say which classes there are,

@@ -336,7 +336,7 @@ diff_region(struct diff *diff, const struct cas_record *x,
         print_field(diff, "kind of region", p->extra, q->extra);
         return;
     }
-    /* what the device writes is no part of what was submitted */
+    /* the device's own writes are not a part of what was submitted */
     if (p->role != CAS_REGION || p->extra == KIO_REGION_CONTROL ||
         p->extra == KIO_REGION_SIGNAL)
         return;
