@@ -185,7 +185,7 @@ bench_memory_ops(struct bench *bench, struct bell_context *ctx)
     }
 }
 
-/* Of one element: what it takes to go from a call to its value. */
+/* One element: how long it takes from a call to its value. */
 static int
 run_small_add(void *user)
 {

@@ -131,7 +131,7 @@ check_alone(struct cts *t, struct hcq_program *add_one)
     hcq_buffer_destroy(buf);
 }
 
-/* Of a device that need not see another's signals. */
+/* Submits to a device that need not see another's signals. */
 static void
 submit_seen(struct hcq_device *dev, struct hcq_cs *cs)
 {

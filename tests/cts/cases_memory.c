@@ -214,7 +214,7 @@ check_places(struct cts *t, const struct hcq_buffer *buf, int32_t seed)
 }
 
 /* Largest last, then largest first. Each lies behind one of an odd size, so
- * that its address is no multiple of large pages. */
+ * that its address is not a multiple of large pages. */
 static void
 large_host_visible(struct cts *t)
 {

@@ -390,8 +390,8 @@ stream_goes(struct cts *t)
     hcq_buffer_destroy(buf);
 }
 
-/* Of what was made and destroyed again and again nothing is left, while its
- * device is open. */
+/* Objects that were made and destroyed again and again leave nothing behind
+ * while their device is open. */
 static void
 comes_and_goes(struct cts *t)
 {

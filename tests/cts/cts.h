@@ -137,7 +137,8 @@ struct hcq_buffer *cts_buffer(struct cts *t, uint64_t size_bytes);
 /* Whether what is missing may be; where a backend has no kernels here, all. */
 bool cts_may_lack(struct hcq_device *dev, enum cts_lack what);
 
-/* Of the host's memory; skips the case where a device may lack that. */
+/* A buffer of the host's memory; skips the case where a device may lack
+ * that. */
 struct hcq_buffer *cts_pin(struct hcq_device *dev, void *ptr,
                            uint64_t size_bytes);
 /* A buffer of n int32, each `value`. */

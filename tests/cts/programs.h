@@ -57,7 +57,7 @@ enum cts_lack {
     CTS_LACK_TURNS = 1 << 2,     /* of a short kernel beside a long one */
     CTS_SLOW_RESET = 1 << 3,     /* the kernel driver ends what hangs, late */
     CTS_SIMPLE_OBJECTS = 1 << 4, /* with fewer than 8 ways to be bad */
-    CTS_LACK_ALIGNMENT = 1 << 5, /* a misaligned access is no memory fault */
+    CTS_LACK_ALIGNMENT = 1 << 5, /* a misaligned access is not a memory fault */
     CTS_LACK_STORES = 1 << 6,   /* of a submission that faults, before it did */
     CTS_LACK_CAUSES = 1 << 7,   /* of a fault, and its address */
     CTS_LACK_RECOVERY = 1 << 8, /* in the process, after a memory fault */

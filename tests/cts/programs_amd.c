@@ -86,7 +86,7 @@ build_other(struct cts_bad *out)
     out->expect = is_cdna ? "gfx1100" : "gfx942";
 }
 
-/* Of the file. */
+/* Breaks the file. */
 static bool
 break_file(unsigned idx, Elf64_Ehdr *hdr, struct cts_bad *out)
 {
@@ -109,7 +109,7 @@ break_file(unsigned idx, Elf64_Ehdr *hdr, struct cts_bad *out)
     }
 }
 
-/* Of the kernel. */
+/* Breaks the kernel. */
 static bool
 break_kernel(unsigned idx, struct cts_bad *out)
 {

@@ -337,7 +337,7 @@ test_addresses(void **state)
         assert_non_null(strstr(fault.text, "kernel 'add' on CL:0/compute0"));
         OK(hcq_device_recover(dev));
     }
-    /* An address of 0 is no buffer, which a kernel may have. */
+    /* An address of 0 is not a buffer; a kernel may be given it. */
     OK(hcq_queue_begin(queue, &cs));
     hcq_cs_exec(cs, prog, (const uint64_t[]){buf->va, 0, 0}, 3, grid, NULL);
     OK(hcq_cs_submit(cs, NULL));

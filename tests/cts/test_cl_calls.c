@@ -406,7 +406,8 @@ test_launches(void **state)
     (void)state;
 }
 
-/* Copies and fills; of a fill, what is no whole pattern goes byte by byte. */
+/* Copies and fills; the rest of a fill, less than a pattern, goes byte by
+ * byte. */
 static void
 test_transfers(void **state)
 {
@@ -570,7 +571,8 @@ test_who_calls(void **state)
     assert_int_equal(n_own, 2);
     assert_int_equal(n_others, 2);
 
-    /* what is satisfied is no wait; a signal of one's own is the thread's */
+    /* a wait that is satisfied does not wait; the thread looks after a signal
+     * of its own */
     begin(&r);
     hcq_cs_wait(r.cs, sig, 2);
     add_to(&r, r.seen->va, r.buf->va);

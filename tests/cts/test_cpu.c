@@ -86,7 +86,7 @@ handler_is_ours(void)
     return now.sa_sigaction == catch_fault;
 }
 
-/* Faults on this thread, which is no worker. */
+/* Faults on this thread, which is not a worker. */
 static void
 fault_here(void)
 {
@@ -603,7 +603,7 @@ test_hostile_sections(void **state)
 
 /* ---- streams ------------------------------------------------------------- */
 
-/* Words that are no command lose the device, with a report. */
+/* Words that are not a command lose the device, with a report. */
 static void
 test_bad_words(void **state)
 {

@@ -125,7 +125,7 @@ fails_now(const char *name)
     return true;
 }
 
-/* Of all bytes but addresses of our own. */
+/* A sum of all bytes but addresses of our own. */
 static uint64_t
 sum_of(const uint8_t *data, size_t size_bytes)
 {
@@ -307,7 +307,7 @@ lie(uint64_t value, const char *name)
     return value * 2 + 1;
 }
 
-/* Of the words that the kernel has changed. */
+/* Lies about one of the words that the kernel has changed. */
 static void
 lie_in_call(const struct kio_capture *now, const uint32_t *before)
 {
@@ -340,7 +340,7 @@ copy_words(const struct kio_capture *capture, uint32_t *words, size_t cap)
     }
 }
 
-/* Of the numbers in a file. Returns its size. */
+/* Lies about one of the numbers in a file. Returns its size. */
 static int
 lie_in_text(const char *path, char *text, int size, size_t cap)
 {

@@ -516,7 +516,7 @@ test_kernels(void **state)
     EXPECT(&push, 0x200120ad, 0xab00000b, 0x200120b0, 0xa);
     assert_int_equal(push.data_va, 0xab00001a00);
     assert_true(push.busy);
-    /* The next is none of theirs. */
+    /* The next does not belong to them. */
     nv_push_packet(&push, packet);
     EXPECT(&push, 0x200120ad, 0xab00000b, 0x200120b0, 0xa, 0x20012044, 0,
            0x200120ad, 0xab00001a, 0x200120b0, 0xa);

@@ -4,10 +4,12 @@
  * Two thirds of the time of an attention suite is LLVM's, for kernels that the
  * build before compiled too: the sanitizers see nothing of LLVM. Here the
  * library itself is loaded, and the calls that take the time are replaced:
- * passes are put off until code is asked for. Code is looked for by all that it
- * follows from, compared whole: the module's bitcode, passes, machine and
- * LLVM's own file. A module in which LLVM finds an error is compiled each time.
- * Without the folder each call goes to LLVM as it comes.
+ * passes are put off until code is asked for.
+ *
+ * Code is looked for by all that it follows from, compared whole: the module's
+ * bitcode, passes, machine and LLVM's own file. A module in which LLVM finds an
+ * error is compiled each time. Without the folder each call goes to LLVM as it
+ * comes.
  */
 #include <dlfcn.h>
 #include <llvm-c/BitWriter.h>

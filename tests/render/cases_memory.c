@@ -118,8 +118,8 @@ test_memory(void **state)
     }
 }
 
-/* Index vectors with steps of -5 to 5, ungated and gated, and one that is no
- * such thing; the buffer ends with the last element. */
+/* Index vectors with steps of -5 to 5, ungated and gated, and one without such
+ * steps; the buffer ends with the last element. */
 static void
 check_steps(enum uop_dtype dtype, unsigned lanes, int64_t step, bool gated,
             bool store)

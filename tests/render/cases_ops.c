@@ -18,7 +18,7 @@
 
 static const unsigned widths[] = {1, 4, 12, 16};
 
-/* Of cases that are many, where a compiler takes longest, one in some. */
+/* Leaves most cases out where they are many and a compiler takes longest. */
 static bool
 is_skipped(void)
 {
@@ -257,7 +257,7 @@ test_borders(void **state)
     }
 }
 
-/* Numbers of float64 that are no float32, around those. */
+/* Numbers of float64 that are not a float32, around those. */
 static void
 test_cast_borders(void **state)
 {
@@ -288,8 +288,8 @@ test_cast_borders(void **state)
     uop_graph_fini(&g);
 }
 
-/* Of the floats before powers of 4, and of the largest: the root is the float
- * before a power of 2, where units change. */
+/* The floats before powers of 4, and the largest: the root is the float before
+ * a power of 2, where units change. */
 static void
 test_root_below_power(void **state)
 {
@@ -770,7 +770,7 @@ test_half_product(void **state)
         check_half_product(widths[i / 2], i % 2);
 }
 
-/* Of numbers that were negative before they were made wide and unsigned, by
+/* Divides numbers that were negative before they were made wide and unsigned by
  * small ones: LLVM 19 divides too narrowly on AMD. */
 static void
 check_unsigned_quotient(enum uop_op op, enum uop_dtype from, enum uop_dtype to)

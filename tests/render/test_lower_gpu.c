@@ -285,7 +285,7 @@ count_local(const struct lower_program *p, enum uop_op op, int64_t bytes)
     return n;
 }
 
-/* Of the loop over tiles: is all that comes from arguments loaded before the
+/* In the loop over tiles, is all that comes from arguments loaded before the
  * products, and all that goes to LOCAL memory stored after them? */
 static bool
 hides_loads(const struct lower_program *p)

@@ -22,7 +22,7 @@ extern const struct amd_kernel amd_count_kernel;
 /* The same, compiled for groups of up to 64. */
 extern const struct amd_kernel amd_small_kernel;
 
-/* Of group g, one of 64: to[g] += from[(g + 1) % 64] + 1; `from` lies value %
+/* For group g, one of 64: to[g] += from[(g + 1) % 64] + 1; `from` lies value %
  * 2^32 bytes behind out, `to` value / 2^32. */
 extern const struct amd_kernel amd_step_kernel;
 /* Group 1 waits for out[0] to be no longer 0. */

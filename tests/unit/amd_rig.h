@@ -62,7 +62,7 @@ uint64_t rig_counter_va(const struct rig *r, uint32_t i);
 void rig_reset_counters(struct rig *r);
 /* The first n ran so often, the others did not. */
 void rig_expect_counts(const struct rig *r, uint32_t n, uint64_t times);
-/* The command that counts where it is no launch. */
+/* The command that counts, unless it is a launch. */
 struct hcq_packet rig_count_packet(const struct rig *r, uint32_t i);
 /* One command that counts. */
 void rig_emit_count(struct rig *r, struct hcq_cs *cs, uint32_t i);

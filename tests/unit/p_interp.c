@@ -23,7 +23,7 @@ half_to_double(uint16_t bits)
     return sign * ldexp(1024 + fraction, exponent - 25);
 }
 
-/* Of a value that is exact in the format. */
+/* Encodes a value that is exact in the format. */
 static uint16_t
 double_to_half(double x)
 {

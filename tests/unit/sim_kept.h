@@ -4,8 +4,8 @@
 
 #include "sim/amd/sim_amd.h"
 
-/* Of each process that opened cards: the files, a space and the page of the
- * HDP for each card, the page of events, the signal and two exceptions; and
+/* Each process that opened GPUs keeps: the files, a space and the page of the
+ * HDP for each GPU, the page of events, the signal and two exceptions; and
  * nothing else. */
 static inline void
 expect_kept(void)

@@ -162,7 +162,8 @@ refusals(void **state)
     }
 }
 
-/* XGMI needs no window: small ones and what PCIe lacks are no matter there. */
+/* XGMI needs no window: small ones, and what PCIe lacks, do not matter
+ * there. */
 static void
 hive_needs_no_window(void **state)
 {
@@ -466,8 +467,8 @@ routes_to_others(void **state)
     close_cards(N);
 }
 
-/* Twelve queues are all that this card's engines have: compute units do the work
- * of the next. */
+/* Twelve queues are all that this card's engines have: compute units do the
+ * work of the next. */
 static void
 no_queue_left(void **state)
 {

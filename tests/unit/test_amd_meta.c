@@ -231,7 +231,7 @@ strange_numbers(void **state)
 }
 
 /* Every way to write a value, in front of what is asked for: it is gone behind
- * to the byte. 0xc1, which is no value, stands where its own bytes do. */
+ * to the byte. 0xc1, which is not a value, stands where its own bytes do. */
 static void
 every_kind(void **state)
 {

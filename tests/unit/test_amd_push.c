@@ -3,7 +3,7 @@
  * the last word, streams as large as the ring.
  *
  * It is given out in units of 16 words; a submission is in one piece and does
- * not go round. What is unused is filled with words that are no commands, and
+ * not go round. What is unused is filled with words that are not commands, and
  * has to be the same afterwards.
  */
 #include <setjmp.h>
@@ -47,8 +47,8 @@ sdma_packet_sizes(void **state)
 
 /* ---- pieces of the push ring --------------------------------------------- */
 
-/* Of the release of the timeline, among the words of a piece: on SDMA as of a
- * signal, but what a value before 2^32 takes. */
+/* Words of the release of the timeline in a chunk: on SDMA as many as a
+ * signal's, less what a value before 2^32 takes. */
 static uint32_t
 signal_dw(const struct rig *r)
 {

@@ -4,9 +4,10 @@
  *
  * Its slots have one size, and nothing begins anywhere else: they are its
  * offsets. Slots of a copy queue are words; what is submitted there has to
- * begin at every one of them, and packets do not go over the ring's end.
- * Each command counts: that it ran once, and not twice, can be told.
- * What is unused of the ring is filled with words that are no commands before
+ * begin at every one of them, and packets do not go over the ring's end. Each
+ * command counts: that it ran once, and not twice, can be told.
+ *
+ * What is unused of the ring is filled with words that are not commands before
  * every submission, and has to be the same afterwards. The pages around it can
  * neither be read nor written. test_amd_push.c has what slots point to.
  */
@@ -24,14 +25,14 @@
 #include "hcq/amd/regs/amd_sdma.h"
 #include "sanitized.h"
 
-/* Of the words that a submission may begin at. */
+/* Steps through the words that a submission may begin at. */
 #define STEP      (IS_SANITIZED ? 37 : 1)
 #define LONG_STEP (IS_SANITIZED ? 97 : 9)
 
 /* ---- submissions of so many slots ---------------------------------------- */
 
-/* Of a bound stream: what begins it, a slot for each command, the release of
- * the timeline. Of a fresh one one slot, unless it launches from an AQL ring
+/* A bound stream has: its beginning, a slot for each command, the release of
+ * the timeline. A fresh one has one slot, unless it launches from an AQL ring
  * or the release stands apart. One slot alone is a release. */
 struct load {
     uint32_t n_slots; /* SDMA: at least */
@@ -64,7 +65,8 @@ is_sdma(const struct rig *r)
     return r->queue->channel.kind == AMD_RING_SDMA;
 }
 
-/* Of a copy queue: what begins a submission, its commands, its release. */
+/* Words on a copy queue: the beginning of a submission, its commands, its
+ * release. */
 static uint32_t
 words_of(const struct rig *r, uint32_t n_counts)
 {

@@ -87,7 +87,7 @@ random_write(struct walk *w, struct hcq_cs *cs)
     memcpy(w->model + at, &value, n);
 }
 
-/* Of a word that has its value by then. */
+/* Polls a word that has its value by then. */
 static void
 random_poll(struct walk *w, struct hcq_cs *cs)
 {

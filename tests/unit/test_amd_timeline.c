@@ -106,8 +106,8 @@ finish_wait(struct rig *r, struct hcq_queue *queue)
 
 /* ---- waits of a queue for the host --------------------------------------- */
 
-/* From every value to every other one: what is reached is no wait, what is not
- * is one until the host has set it. */
+/* From every value to every other one: a value that is reached is not waited
+ * for, another one until the host has set it. */
 static void
 wait_from_to(struct rig *r, struct hcq_queue *queue, uint64_t from, uint64_t to)
 {

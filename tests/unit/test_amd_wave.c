@@ -1032,9 +1032,9 @@ test_out_of_memory(void **state)
     stop(&m);
 }
 
-/* Of rows of two units of 16 bytes, lanes of different rows and units are
- * served together by CDNA, which takes 0-3 with 20-23; taken eight by eight, as
- * all lanes write and RDNA's read, two of a row's unit meet in a bank. */
+/* Rows have two vectors of 16 bytes. CDNA serves lanes of different rows and
+ * vectors together: it takes 0-3 with 20-23. Taken eight by eight, as all lanes
+ * write and RDNA's read, two vectors of a row meet in a bank. */
 static void
 test_wide_reads(void **state)
 {

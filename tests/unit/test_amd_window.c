@@ -110,7 +110,7 @@ small_window(void **state)
 }
 
 /* No page to flush the window with: what was written is read back. Sensors are
- * refused, which is no failure of the kernel. */
+ * refused, which is not a failure of the kernel. */
 static void
 virtual_function(void **state)
 {

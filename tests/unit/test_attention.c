@@ -497,7 +497,7 @@ test_values(void **state)
 
 /* ---- gradients ---- */
 
-/* Of one head: dq, dk and dv (already zero) of the adjoint g of the result. */
+/* For one head: dq, dk and dv (already zero) of the adjoint g of the result. */
 static void
 differentiate(const struct shape *s, const double *q, const double *k,
               const double *v, const double *mask, const double *g, double *dq,

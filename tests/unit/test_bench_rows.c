@@ -82,7 +82,8 @@ new_bench(void)
     return b;
 }
 
-/* Of two runs of the same, at least 93 of 100 lie within each other's. */
+/* At least 93 of 100 pairs of runs of the same lie within each other's
+ * interval. */
 static void
 test_interval(void **state)
 {

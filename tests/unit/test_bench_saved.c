@@ -65,7 +65,7 @@ draw_best(struct model *m)
     return b < least ? b : least;
 }
 
-/* Of what is in the way of a run, sums that fit into registers show a fifth. */
+/* Sums that fit into registers show a fifth of what is in the way of a run. */
 static void
 sample_alone(struct bench *b, struct model *m, double ns, double code_slower)
 {
@@ -343,9 +343,9 @@ test_turns(void **state)
         fail_msg("%g of 48 threads", many);
 }
 
-/* A host of half the speed: of the CPU nothing can be told, but a saved run
- * that does not tell what its host ran at allows nothing. Of a card's rows,
- * times have a part of the host in them, rates have none. */
+/* A host of half the speed: nothing can be told about the CPU, but a saved run
+ * that does not tell what its host ran at allows nothing. A GPU's times have a
+ * part of the host in them, its rates have none. */
 static void
 test_host(void **state)
 {

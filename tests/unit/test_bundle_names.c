@@ -274,7 +274,8 @@ test_refused(void **state)
     unlink(temp_path());
 }
 
-/* Names of inputs and outputs: those by which `doorbell run` finds one value. */
+/* Names of inputs and outputs: those by which `doorbell run` finds one
+ * value. */
 static void
 test_ends(void **state)
 {

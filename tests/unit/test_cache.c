@@ -178,7 +178,7 @@ test_keeps(void **state)
     assert_int_equal(count(&cache, 0, 64), 1);
 }
 
-/* Two keys of one id: a hash is no proof. */
+/* Two keys of one id: an equal hash is not a proof. */
 static void
 test_other_key(void **state)
 {

@@ -337,7 +337,8 @@ test_all_axes(void **state)
 {
     static const char *const elsewhere[] = {
         "fft",       "ifft", "rfft", "irfft", /* refuse scalars: test_fft */
-        "tensordot", "tile",                  /* dims are no axes of a scalar */
+        "tensordot", "tile",                  /* a scalar does not have such
+                                               * axes */
     };
     uint32_t k, n_missing = 0;
     size_t i, len;

@@ -67,7 +67,7 @@ static const struct {
     {"AMD:63@sim:mi300x*8,cpx", "AMD:63@sim:mi300x*8,cpx", NULL, BELL_OK},
     {"AMD:64@sim:mi300x*8,cpx", NULL, "there are 64", BELL_E_NO_DEVICE},
     {"AMD@sim:gfx1100,kernel=5.15", NULL, "Linux 5.17", BELL_E_UNSUPPORTED},
-    /* what is no such machine */
+    /* specs that are not such a machine */
     {"NV@sim:sm_80,hide=", NULL, "", BELL_E_NO_DEVICE},
     {"NV@sim:sm_80,hide=12", NULL, "", BELL_E_NO_DEVICE},
     {"NV@sim:sm_80,first=sm_80", NULL, "", BELL_E_NO_DEVICE},

@@ -1042,7 +1042,7 @@ test_updates(void **state)
     }
 }
 
-/* What is no file is refused, and waited for never. */
+/* A path that is not a file is refused, and never waited for. */
 static void
 test_not_a_file(void **state)
 {

@@ -1,6 +1,7 @@
 /* Collectives on a set of devices, against plain loops: every kind, algorithm
- * and dtype, sizes, offsets and roots, in place and not. All bytes are compared,
- * those around the results too; and, where cards count, what each moved.
+ * and dtype, sizes, offsets and roots, in place and not. All bytes are
+ * compared, those around the results too; and, where cards count, what each
+ * moved.
  *
  * usage: test_collective DEVICES N...
  * DEVICES as rig_open takes them; N: how many.

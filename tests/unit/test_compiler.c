@@ -103,8 +103,8 @@ llvm_missing(void)
     return false;
 }
 
-/* What math is allowed makes targets of different names; other bits are none
- * of theirs. */
+/* What math is allowed makes targets of different names; other bits do not
+ * count. */
 static void
 test_math(void **state)
 {

@@ -637,7 +637,8 @@ test_several(void **state)
     }
 }
 
-/* Numbers that are no addresses: what fits in 32 bits, with a sign and without.
+/* Numbers that are not addresses: those that fit in 32 bits, with a sign and
+ * without.
  */
 static void
 test_absolute(void **state)
@@ -674,7 +675,8 @@ test_absolute(void **state)
 
 /* ---- every byte ---------------------------------------------------------- */
 
-/* Of relocations the type is left: what some write depends on where it is. */
+/* The type of relocations is left: the result of some depends on the
+ * address. */
 static void
 look_at_loaded(struct outcomes *o, const uint8_t *data, size_t n)
 {

@@ -53,7 +53,7 @@ static const int64_t lengths[] = {1,   2,   3,   4,   5,   7,    8,   12,  16,
                                   31,  64,  65,  96,  100, 127,  128, 143, 251,
                                   257, 263, 360, 514, 521, 1000, 1024};
 
-/* Of each kind one remains. */
+/* One length of each kind remains. */
 static bool
 is_skipped(int64_t n)
 {
@@ -312,7 +312,8 @@ test_stft(void **state)
     }
 }
 
-/* torch.stft and torch.istft, of values that are no inverse of anything. */
+/* torch.stft and torch.istft, of values that are not the inverse of
+ * anything. */
 static void
 test_stft_torch(void **state)
 {

@@ -376,10 +376,10 @@ test_tiles(void **state)
     bell_context_destroy(ctx);
 }
 
-/* Channels that are no whole steps of matrix instructions: copies of image and
- * filters have zeros up to the next multiple of 16, but for multiples of 4 where
- * those are many. By the model, without that 61 took 2 to 3 times as long as 64
- * do. */
+/* Channels that are not whole steps of matrix instructions: copies of image and
+ * filters have zeros up to the next multiple of 16, but for multiples of 4
+ * where those are many. By the model, without that 61 took 2 to 3 times as long
+ * as 64 do. */
 static void
 test_odd_channels(void **state)
 {

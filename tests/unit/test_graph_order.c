@@ -489,7 +489,7 @@ wait_for(struct model *m, uint32_t queue, uint32_t k)
     m->begun[queue] |= m->begun_then[k];
 }
 
-/* Of each queue the last command of `wanted`, the latest first. */
+/* Waits for the last command of each queue in `wanted`, the latest first. */
 static void
 wait_for_all(struct model *m, uint32_t queue, set wanted)
 {

@@ -347,7 +347,7 @@ test_random_lives(void **state)
     free(m);
 }
 
-/* ---- what is no handle ---- */
+/* ---- numbers that are not a handle ---- */
 
 static void
 test_no_handles(void **state)

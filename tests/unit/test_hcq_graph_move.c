@@ -37,8 +37,8 @@ close_pair(void)
     hcq_device_close(devs[1]);
 }
 
-/* Moves the second half of the first device's buffer to that of the second one's,
- * which takes so many copies, the first one by `dev`. */
+/* Moves the second half of the first device's buffer to that of the second
+ * one's, which takes so many copies, the first one by `dev`. */
 static void
 expect_move(uint32_t n_copies, const struct hcq_device *dev)
 {

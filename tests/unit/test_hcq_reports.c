@@ -213,7 +213,7 @@ test_ticks(void **state)
     assert_int_equal(dev.last_clock.ticks, clock_now.ticks);
 }
 
-/* Backends without devices are no failure: the last one stays. */
+/* Backends without devices are not a failure: the last one stays. */
 static void
 test_enumerate_keeps_error(void **state)
 {

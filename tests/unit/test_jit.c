@@ -550,7 +550,7 @@ add_both(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
     return BELL_OK;
 }
 
-/* A number that is an input is no double on the way. */
+/* A number that is an input does not become a double on the way. */
 static void
 test_wide_integer(void **state)
 {
@@ -882,7 +882,7 @@ test_state_misuse(void **state)
     expect_error(bell_jit_call(jit, &p.a, &y), "a tensor that the function");
     expect_ok(bell_jit_call(jit, &x, &y));
     expect_error(bell_jit_call(jit, &p.a, &y), "a tensor that the function");
-    x = bell_alias(p.a); /* another handle for the same memory is no harm */
+    x = bell_alias(p.a); /* another handle for the same memory does no harm */
     expect_ok(bell_jit_call(jit, &x, &y));
     bell_jit_destroy(jit);
     bell_context_destroy(ctx);

@@ -1280,8 +1280,8 @@ test_bad_plans(void **state)
     kio_destroy(kio);
 }
 
-/* A file's end is its end, whatever happened before it was read. Of those of
- * the kernel the size is not what is in them. */
+/* A file's end is its end, whatever happened before it was read. The size of
+ * the kernel's files is not that of their content. */
 static void
 test_end_of_file(void **state)
 {

@@ -371,7 +371,7 @@ test_reads(void **state)
     kio_destroy(kio);
 }
 
-/* Of a file's last word no more is written than there is. */
+/* No more of a file's last word is written than there is. */
 static void
 test_short_reads(void **state)
 {

@@ -332,7 +332,7 @@ map(struct kio *kio, void *wish, size_t pages, int flags)
     return addr;
 }
 
-/* What is no call is passed by, though none is made. */
+/* Records that are not a call are passed by, though no call is made. */
 static void
 test_no_calls(void **state)
 {
@@ -554,7 +554,7 @@ test_answers(void **state)
     assert_int_equal(now.minor_version, 6);
     expect_broken(kio, "call 1 of the cassette: AMDKFD_IOC_GET_VERSION: "
                        "minor_version: recorded 0x0, now 0x6;");
-    /* an answer of another length is none of this call's */
+    /* an answer of another length does not belong to this call */
     blobs[1] = (struct cas_blob)ARG(CAS_ARG_OUT, longer);
     memset(&now, 0, sizeof(now));
     kio = replay_opened(&record, 1);

@@ -196,7 +196,7 @@ test_gradients(void **state)
     assert_int_equal(
         bell_gradient(bell_sum(g, BELL_NO_DIMS, false), &x, 1, &gg), BELL_OK);
     assert_non_null(strstr(text_of(tensor_at(gg)->uop), "gradient of"));
-    /* what is made next is no gradient */
+    /* the next tensor is not a gradient */
     expect_text(bell_tanh(x), "tanh");
 }
 

@@ -300,7 +300,7 @@ check_svd(struct bell_tensor *x, double eps)
                     (i % k == 0 || values[i] <= values[i - 1]));
 }
 
-/* Of the cases of qr and svd, on what is slow. */
+/* Leaves out cases of qr and svd on slow devices. */
 static bool
 is_left_out(const int64_t *d, size_t i)
 {

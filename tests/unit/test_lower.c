@@ -184,7 +184,7 @@ lower_case(struct lk *k, const char *name, const int64_t *d,
     assert_int_equal(lower_kernel(&k->g, k->sink, target, p), BELL_OK);
 }
 
-/* Sums by products of bytes, four rows at a time and with rows that are no
+/* Sums by products of bytes, four rows at a time and with rows that are not a
  * whole number of these: 24 products, and 6 that fill an array. Few rows, whose
  * sums are not worth it, and no room for the arrays. */
 static void

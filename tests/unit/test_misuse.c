@@ -1,6 +1,6 @@
 /* Every public call with what it must not be given: handles that ended,
  * contexts that were destroyed, NULL. An error each time, by its name, and
- * never a crash (misuse_gen.py). Below: objects that are no tensors. */
+ * never a crash (misuse_gen.py). Below: objects that are not tensors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ expect_told(const char *text)
     expect_failure(bell_error_last()->status, text);
 }
 
-/* Calls that an ended handle is no failure of. */
+/* Calls that do not fail on an ended handle. */
 static bool
 only_asks(const char *name)
 {
@@ -306,8 +306,8 @@ member(struct misuse *m, size_t kind)
     return (void **)(void *)((char *)m + misuse_kinds[kind].offset);
 }
 
-/* What is no object, or is one of another kind: a failure of each call that
- * says so. NULL: no crash. */
+/* A number that is not an object, or an object of another kind: each call fails
+ * and says so. NULL: no crash. */
 static void
 test_no_objects(void **state)
 {
@@ -362,7 +362,7 @@ test_no_objects(void **state)
     assert_int_equal(n_bad, 0);
 }
 
-/* Numbers that are no handles: those of slots that nobody has used, with the
+/* Numbers that are not handles: those of slots that nobody has used, with the
  * lowest bit and without it, and addresses. */
 static void
 test_no_tensors(void **state)

@@ -343,8 +343,8 @@ good_copy(struct hcq_queue *queue, struct hcq_buffer *to,
     assert_memory_equal(to->host, from->host, 4096);
 }
 
-/* A copy faults; the other queue's channel is made anew, too; 20 times in one
- * process. Of each kind of queue. */
+/* A copy faults; the other queue's channel is made again, too; 20 times in one
+ * process, on each kind of queue. */
 static void
 faults_and_recovers(void **state)
 {

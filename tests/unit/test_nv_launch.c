@@ -706,7 +706,7 @@ places_of_parameters(void **state)
     close_rig(&r);
 }
 
-/* A card that is none of ours does not run PTX. */
+/* A device that is not simulated by us does not run PTX. */
 static void
 text_for_real_cards(void **state)
 {

@@ -210,9 +210,9 @@ gelu_tanh(struct bell_tensor *x)
     return bell_gelu(x, true);
 }
 
-/* Of an activation between two products its input and its result are kept for
- * the way back, and nothing that lies between; with the gradient of one of them
- * that is three at once. */
+/* An activation between two products keeps its input and its result for the way
+ * back, and nothing that lies between; with the gradient of one of them that is
+ * three at once. */
 static void
 test_activations(void **state)
 {

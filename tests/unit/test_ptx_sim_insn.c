@@ -599,7 +599,7 @@ integer(unsigned bits)
     return bits == 64 ? v : v & (((uint64_t)1 << bits) - 1);
 }
 
-/* Of a format with these bits; sometimes near 1, often special. */
+/* A float of a format with these bits; sometimes near 1, often special. */
 static uint64_t
 floating(unsigned bits, unsigned fraction)
 {

@@ -102,7 +102,7 @@ struct place {
     unsigned row, col;
 };
 
-/* Of A's register r, element e. */
+/* Where element e of A's register r lies. */
 static struct place
 place_a(const char *shape, enum elem t, unsigned lane, unsigned r, unsigned e)
 {

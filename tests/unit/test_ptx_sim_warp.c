@@ -418,7 +418,7 @@ test_faults(void **state)
     }
 }
 
-/* Ways to wait that are no barriers of all: nothing is judged there. */
+/* Ways to wait that are not barriers of all: nothing is judged there. */
 static void
 test_not_judged(void **state)
 {

@@ -187,8 +187,8 @@ without(uint64_t word, unsigned what)
 static void
 test_hazards(void **state)
 {
-    /* Of each kind, changed and refused. A flag may be there twice, a cycle for
-     * an instruction that these inputs never reach, a join where nobody
+    /* Changes of each kind that are refused. A flag may be there twice, a cycle
+     * for an instruction that these inputs never reach, a join where nobody
      * parts. */
     static const unsigned least[5] = {30, 70, 6, 95, 95};
     uint64_t words[1024];

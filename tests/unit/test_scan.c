@@ -45,7 +45,7 @@ expect_sums(const char *what, struct bell_tensor *t, const double *want,
     free(got);
 }
 
-/* Of a x n x b numbers, along the middle, forwards or backwards. */
+/* Sums a x n x b numbers along the middle, forwards or backwards. */
 static void
 sum_up(double *x, int64_t a, int64_t n, int64_t b, bool back)
 {

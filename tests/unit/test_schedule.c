@@ -687,9 +687,8 @@ test_roots_that_are_leaves(void **state)
     teardown(&w);
 }
 
-/* A chain of a million nodes: near-linear, and kernels of bounded size. */
-/* Of what is read many times over, itself is stored, not each time, where a
- * kernel would read too many buffers. */
+/* An operand that is read many times over is stored once, instead of computed
+ * each time, where a kernel would read too many buffers. */
 static void
 test_too_many_leaves(void **state)
 {
@@ -747,6 +746,7 @@ test_order_minds_memory(void **state)
     teardown(&w);
 }
 
+/* A chain of a million nodes: near-linear, and kernels of bounded size. */
 static void
 test_long_chain(void **state)
 {
@@ -941,8 +941,8 @@ test_rows_of_windows_are_copied(void **state)
     }
 }
 
-/* Where tiles take so many steps of small numbers, rows that are no multiple of
- * that get zeros first. */
+/* Where tiles take so many steps of small numbers, rows that are not multiples
+ * of that get zeros first. */
 static void
 test_sums_for_tiles(void **state)
 {

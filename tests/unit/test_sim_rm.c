@@ -200,7 +200,7 @@ test_processes(void **state)
     rig_nothing_left(other);
     rig_check_work(&a);
     rig_check_work(&b);
-    /* another process' client is none of ours */
+    /* another process' client is not ours */
     assert_int_not_equal(a.client, b.client);
     b.ctl.kio = b.kio;
     a.client ^= b.client;
@@ -354,7 +354,7 @@ test_windows(void **state)
     rig_fini(&rig);
 }
 
-/* A token that is no channel's is told. */
+/* A token that is not a channel's is reported. */
 static void
 test_bell_error(void **state)
 {

@@ -131,7 +131,7 @@ test_channel_rules(void **state)
     rig_fini(&rig);
 }
 
-/* Of a group's channels all use a context share, or none does. */
+/* Either all of a group's channels use a context share, or none does. */
 static void
 test_shares(void **state)
 {

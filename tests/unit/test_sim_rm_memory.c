@@ -262,7 +262,7 @@ read_in_child(const volatile uint8_t *at)
     _exit(*at == 0x77 ? 0 : 1);
 }
 
-/* Fresh memory is no zeros; both see one memory; freed memory is gone. */
+/* Fresh memory is not zeros; both see one memory; freed memory is gone. */
 static void
 test_contents(void **state)
 {
@@ -513,7 +513,7 @@ test_carrier_arithmetic(void **state)
         {"sm_80", 0, 0, HUGE, 0, 0x1000, 0, K64, 0},
         {"sm_80", 0, 0, 0x1000, K64, 3 * MIB / 2, K64, 3 * MIB / 2, 0},
         {"sm_80", 0, 0, 0, K64, K64 + 1, K64, K128, 0},
-        /* an address that is none of theirs moves down */
+        /* an address that is not a multiple of theirs moves down */
         {"sm_80", 0, 0, K64, K64 + 0x3000, 0x4000, K64, K64, 0},
         /* from 2 MiB on: 2 MiB pages, the size as well */
         {"sm_80", 0, 0, K64, 3 * K64, 2 * MIB, 0, 2 * MIB, 0},

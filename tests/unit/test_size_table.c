@@ -144,7 +144,7 @@ static const char *const calls[] = {
 };
 /* clang-format on */
 
-/* Of images whose sides are symbols; their number may be one. */
+/* Reasons of images whose sides are symbols; their number may be one. */
 #define STRIDE "a plan does not tell 2 * (n // 2) from n"
 #define PLACE  "places in images are computed from their sides"
 

@@ -711,7 +711,7 @@ test_order(void **state)
     bell_context_destroy(ctx);
 }
 
-/* Of bfloats that are one of two constants, whose sign -|x| has to keep. */
+/* Bfloats that are one of two constants, whose sign -|x| has to keep. */
 static void
 test_choices(void **state)
 {

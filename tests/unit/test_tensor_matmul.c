@@ -348,8 +348,8 @@ test_sum_of_products(void **state)
     bell_context_destroy(ctx);
 }
 
-/* Of a convolution: images, channels, filters, a side of the image, of the
- * window, its stride, the padding and the dilation, 0: 1. */
+/* Convolutions: images, channels, filters, a side of the image, of the window,
+ * its stride, the padding and the dilation, 0: 1. */
 static const struct conv {
     int64_t n, c, o, side, window, stride, pad, dilation;
 } convs[] = {
@@ -357,7 +357,7 @@ static const struct conv {
     {16, 8, 128, 9, 3, 1, 1}, /* so does NVIDIA */
     {8, 16, 256, 12, 5, 2, 2},
     {2, 24, 40, 7, 3, 1, 0},
-    {3, 12, 33, 8, 3, 2, 1}, /* channels are no multiple of 8 */
+    {3, 12, 33, 8, 3, 2, 1}, /* channels are not multiples of 8 */
     /* of sm_90's wgmma: with pixels, filters and steps beside its tiles,
      * windows beyond borders and between pixels, one image, pixels alone */
     {3, 32, 136, 11, 3, 1, 1, 1},
@@ -482,7 +482,7 @@ test_convolutions(void **state)
     bell_context_destroy(ctx);
 }
 
-/* Zeros around an image times what is infinite or no number are no number. */
+/* Zeros around an image, multiplied by infinity or NaN, are NaN. */
 static void
 test_infinite_filters(void **state)
 {

@@ -126,7 +126,7 @@ test_deep(void **state)
 
 /* ---- pools ---- */
 
-/* Of the axes one after the other, the last of x each time. */
+/* Pools the axes one after the other, the last of x each time. */
 static struct bell_tensor *
 one_by_one(struct bell_tensor *x, const struct bell_pool_options *o, bool max)
 {
@@ -223,7 +223,8 @@ test_adaptive(void **state)
 
 /* ---- borders ---- */
 
-/* Of an axis of n with pads[2]: what is cut does not go round. */
+/* The element of an axis of n with pads[2] that element i comes from: a cut
+ * axis does not go round. */
 static int64_t
 source(int64_t i, int64_t n, const int64_t *pads, enum bell_pad_mode mode)
 {
@@ -299,7 +300,7 @@ cubic_weight(double x)
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-/* Of n elements, number i of m. */
+/* Element i of m that x's n elements are resized to. */
 static double
 resized(const double *x, int64_t n, int64_t m, int64_t i,
         enum bell_resize_mode mode, bool align)
@@ -382,7 +383,7 @@ test_resize(void **state)
     (void)state;
     EXPECT(bell_resize(x, BELL_DIMS(2), &opt), (0.75 + 1.5 + 1) * far,
            (0.5 + 3 + 6) * far);
-    /* what has no weight is no part */
+    /* an element without weight has no part in the sum */
     EXPECT(bell_resize(T(V(1, 2, 4, INFINITY), 1, 4), BELL_DIMS(2), &opt),
            (0.75 + 1.5 + 1) * far, INFINITY);
     EXPECT(bell_resize(x, BELL_DIMS(8), &opt), 1, 1.25, 1.75, 2.5, 3.5, 5, 7,

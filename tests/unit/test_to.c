@@ -98,7 +98,8 @@ let_go(struct hcq_signal *gate)
     hcq_signal_destroy(gate);
 }
 
-/* The producer is held up: all is queued, on both devices, and nobody waited. */
+/* The producer is held up: all is queued, on both devices, and nobody
+ * waited. */
 static void
 test_queued(void **state)
 {

@@ -344,7 +344,7 @@ zeros(struct bell_tensor *x, int i)
     return bell_max(bell_narrow(x, 0, 0, 2 + i), BELL_DIMS(0), false);
 }
 
-/* Of two tensors. */
+/* Two tensors that grow. */
 static struct bell_tensor *
 both_grown(struct bell_tensor *x, int i)
 {
@@ -591,8 +591,8 @@ test_memory(void **state)
     bell_context_destroy(ctx);
 }
 
-/* Nor with its sizes: what the device holds for results that are gone is no
- * more for many sizes than for few. */
+/* Nor with its sizes: the device holds no more memory for results that are gone
+ * with many sizes than with few. */
 static void
 check_lengths(bool from_first, size_t n_plans)
 {

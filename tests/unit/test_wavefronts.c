@@ -1,5 +1,5 @@
-/* How often shared memory is asked for, beside the least that the bytes take
- * were no bank asked for two words at once, whether loads are of 16 bytes, and
+/* How often shared memory is asked for, beside the least that the bytes take if
+ * each bank is asked for one word at a time, whether loads are of 16 bytes, and
  * whether what heads share is loaded once: of kernels for chips of the size
  * that real ones have, a few of whose work-groups are run. */
 #include <setjmp.h>
