@@ -9,13 +9,13 @@ Rules:
   no         "is not a" instead of "is no"; "there is no" is ordinary English
   what       no statement has "What" or "Whoever" as its subject
   long       a sentence has at most 40 words
-  line       a line of Markdown has at most 100 columns, one of include/ 80
+  line       a line of Markdown has at most 100 columns, one of a comment 80
   fence      code stands between fences: a list before it would swallow it
   reader     a page of docs/ begins with who needs it: "For ..."
 
-Markdown of the tree follows all rules, comments of include/ all but "what" and
-"long", the strings of C code "of" and "no". Blocks of code, tables and targets
-of links are not text.
+Markdown of the tree follows all rules, comments of C code all but "what" and
+"long", its strings outside of tests "of" and "no". Blocks of code, tables and
+targets of links are not text.
 
 --show prints each place, of all rules, without a verdict.
 """
@@ -34,11 +34,13 @@ LONGEST_COMMENT = 80
 CONTENTS = 'docs/README.md' # which is for everyone
 READER = re.compile(r'For |This page is for ')
 OF = re.compile(r'(?<![\w-])Of (?=[a-z0-9`*(])')
+OF_COMMENT = re.compile(r'(?<![\w-])Of (?=\S)')
 WHAT = re.compile(r'(?:What|Whoever|Who) [^?]*[.;]$')
 # Names such as sm_90 and bfloat16 may begin one.
 END = re.compile(r'(?<=[.!?])\s+(?=[\[A-Z*(]|[a-z]+[\d_])')
 NO = re.compile(r'(?<!there )(?<!There )\b(?:is|are|was|were) '
-                r'(?:no\b|none of\b)(?!\. |:)')
+                r'(?:no\b(?! (?:longer|more|less|larger|wider)\b)|none of\b)'
+                r'(?!\. |:)')
 LINK = re.compile(r'(!?\[(?:[^][]|\[[^]]*\])*\])\([^)\s]*\)')
 LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|\'(?:[^\'\\\n]|\\.)+\'|'
                      r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', re.S)
@@ -88,8 +90,8 @@ def text_of(line):
     return re.sub(r'`[^`]*`', lambda m: 'X' * len(m[0]), LINK.sub(r'\1', line))
 
 
-def find_words(path, line, text):
-    for kind, pattern in (('of', OF), ('no', NO)):
+def find_words(path, line, text, of=OF):
+    for kind, pattern in (('of', of), ('no', NO)):
         for match in pattern.finditer(text):
             begin = max(match.start() - 30, 0)
             yield Found(path, kind, line, text[begin:match.end() + 30])
@@ -140,22 +142,26 @@ def comment_paragraphs(comment):
             parts.append(line.strip())
 
 
+def find_in_comment(path, line, comment):
+    for n, part in enumerate(comment.split('\n'), line):
+        if len(part) > LONGEST_COMMENT and not part.startswith(' *     '):
+            yield Found(path, 'line', n, f'{len(part)}: {part[:60]}')
+    for offset, paragraph in comment_paragraphs(comment):
+        if len(paragraph) > LONGEST_PARAGRAPH:
+            yield Found(path, 'paragraph', line + offset,
+                        f'{len(paragraph)}: {paragraph[:60]}')
+        yield from find_words(path, line + offset, paragraph, OF_COMMENT)
+
+
 def find_in_code(path, text):
     for match in LITERAL.finditer(text):
         line = text.count('\n', 0, match.start()) + 1
-        if match[0][0] == '"':
+        if match[0][0] == '"' and not path.startswith('tests/'):
             words = re.sub(r'"\s*"|\\n', lambda m: '' if m[0][0] == '"'
                            else ' ', match[0])
             yield from find_words(path, line, words)
-        elif match[0].startswith('/*') and path.startswith('include/'):
-            for n, part in enumerate(match[0].split('\n'), line):
-                if len(part) > LONGEST_COMMENT:
-                    yield Found(path, 'line', n, f'{len(part)}: {part[:60]}')
-            for offset, paragraph in comment_paragraphs(match[0]):
-                if len(paragraph) > LONGEST_PARAGRAPH:
-                    yield Found(path, 'paragraph', line + offset,
-                                f'{len(paragraph)}: {paragraph[:60]}')
-                yield from find_words(path, line + offset, paragraph)
+        elif match[0].startswith('/*'):
+            yield from find_in_comment(path, line, match[0])
 
 
 def find_all(root):
@@ -163,8 +169,7 @@ def find_all(root):
                         'CHANGELOG.md'}):
         yield from find_in_markdown(path, read(root, path))
     for path in sources(root):
-        if not path.startswith('tests/'):
-            yield from find_in_code(path, read(root, path))
+        yield from find_in_code(path, read(root, path))
 
 
 SAMPLE = f"""# A title
@@ -200,11 +205,12 @@ def check_itself(tap):
     found += [(f.kind, f.line) for f in find_in_markdown(
         CONTENTS + '.md', '# X\n\nIt is.\n\nFor all.')]
     want += [('reader', 3)]
-    code = 'f("x is" " no"); /* Of a. */ g("there is no x", \'"\', "Of it");'
+    code = ('f("x is" " no"); /* Of A. */ g("there is no x", \'"\', "Of it");'
+            '/* it is no longer */')
     found += [(f.kind, f.line) for f in find_in_code('hcq/x.c', code)]
     found += [(f.kind, f.line) for f in find_in_code(
-        'include/x.h', '/* A.\n *\n * Of it\n * - is no\n */')]
-    want += [('no', 1), ('of', 1), ('of', 3), ('no', 4)]
+        'tests/x.c', '/* A.\n *\n * Of it\n * - is no\n */ f("is no");')]
+    want += [('no', 1), ('of', 1), ('of', 1), ('of', 3), ('no', 4)]
     tap.check('the counter', [
         f'expected {want}, got {found}'] if found != want else [])
 
