@@ -15,6 +15,7 @@
 #include "ioctl/kfd_uapi.h"
 #include "sim/amd/kfd/kfd.h"
 #include "sim/amd/kfd/kfd_machine.h"
+#include "sim/amd/kfd/kfd_window.h"
 #include "sim/links.h"
 
 /* ---- processes ---- */
@@ -372,9 +373,10 @@ kfd_mapping(struct kfd_process *p, size_t size_bytes, uint64_t offset,
                     (unsigned long long)offset);
 }
 
-static int
-drm_mapping(struct kfd_process *p, uint32_t card, size_t size_bytes,
-            uint64_t offset, int *out_fd)
+/* What a render node maps at an offset, for the process or a secondary one of
+ * it; NULL: nothing. */
+static struct kfd_buffer *
+find_mapping(struct kfd_process *p, uint64_t offset)
 {
     struct kfd_buffer *buf = kfd_find_offset(p, offset);
     struct kfd_process *other;
@@ -383,6 +385,23 @@ drm_mapping(struct kfd_process *p, uint32_t card, size_t size_bytes,
         if (other->primary == p)
             buf = kfd_find_offset(other, offset);
     }
+    return buf;
+}
+
+static bool
+is_card_memory(struct kfd_process *p, uint64_t offset)
+{
+    const struct kfd_buffer *buf = find_mapping(p, offset);
+
+    return buf && buf->flags & KFD_MEM_VRAM;
+}
+
+static int
+drm_mapping(struct kfd_process *p, uint32_t card, size_t size_bytes,
+            uint64_t offset, int *out_fd)
+{
+    struct kfd_buffer *buf = find_mapping(p, offset);
+
     assert(card < p->machine->n_cards);
     if (!buf || buf->card != card || is_mmio(buf) ||
         buf->flags & KFD_MEM_DOORBELL)
@@ -420,10 +439,16 @@ amdsim_mmap_locked(struct kfd_process *p, void **addr, size_t size_bytes,
         result = drm_mapping(p, file->card, size_bytes, offset, &memory_fd);
     if (result < 0)
         return result;
+    if (flags & MAP_FIXED)
+        kfd_window_drop(*addr, size_bytes);
     at = mmap(*addr, size_bytes, prot, flags, memory_fd,
               file ? 0 : (off_t)offset);
     if (at == MAP_FAILED)
         return -errno;
+    if (p->machine->is_virtual && file && file->kind == KFD_FILE_DRM &&
+        prot & PROT_WRITE && is_card_memory(p, offset))
+        kfd_window_add(&p->machine->cards[file->card], at, size_bytes,
+                       memory_fd);
     *addr = at;
     return 0;
 }
@@ -443,6 +468,7 @@ amdsim_kio_munmap(struct kio *kio, void *addr, size_t size_bytes)
 {
     (void)kio;
     kfd_why_clear();
+    kfd_window_drop(addr, size_bytes);
     return munmap(addr, size_bytes) < 0 ? -errno : 0;
 }
 
@@ -451,6 +477,12 @@ amdsim_kio_explain(struct kio *kio)
 {
     (void)kio;
     return kfd_why()[0] ? kfd_why() : NULL;
+}
+
+void
+sim_amd_hold_no_stores(void)
+{
+    kfd_window_off();
 }
 
 /* ---- life ---- */

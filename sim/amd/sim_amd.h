@@ -10,7 +10,8 @@
  *   waits=block   a queue that stands in a plain WAIT_REG_MEM cannot be
  *                 preempted
  *   cpx           each die of a GPU is a card by itself, as MI300 in CPX
- *   vf            cards are virtual functions: no MMIO page, no sensors
+ *   vf            cards are virtual functions: no MMIO page, no sensors; stores
+ *                 through the window wait for a read or a queue's flush
  *   bar=MIB       the window shows so much of a card's memory: no resizable BAR
  *   link=KIND     cards are in one hive of XGMI (xgmi), are peers over PCIe
  *                 (pcie), or the kernel knows no such peers (none)
@@ -66,6 +67,11 @@ BELL_MUST_CHECK bell_status sim_amd_join(const char *spec,
 void sim_amd_usage(const struct kio *stack, struct sim_amd_usage *out_usage);
 /* The same of all machines. */
 void sim_amd_usage_all(struct sim_amd_usage *out_usage);
+
+/* From now on what the CPU stores through the window of a virtual function
+ * arrives at once. For programs whose calls are not seen: they unmap and map
+ * where windows were. */
+void sim_amd_hold_no_stores(void);
 
 /* In a forked child: see kio_sim_after_fork. */
 void sim_amd_after_fork(void);

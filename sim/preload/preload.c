@@ -25,6 +25,7 @@
 #include "ioctl/kio_capture.h"
 #include "ioctl/kio_interface.h"
 #include "ioctl/kio_record.h"
+#include "sim/amd/sim_amd.h"
 #include "sim/sim.h"
 
 #define EXPORT      __attribute__((visibility("default")))
@@ -645,6 +646,7 @@ begin(void)
         say_line("BELL_SIM_DEBUG: %s", bell_error_last()->message);
     bell_log_set(tell_line, NULL);
     sim_paths_init(tree, devices);
+    sim_amd_hold_no_stores();
     sim.pid = getpid();
     if (!kio_trap_install(atoi(fds)))
         say_line("no trap for calls that go past the C library: %s",

@@ -134,6 +134,55 @@ virtual_function(void **state)
     free(want);
 }
 
+/* The simulated card holds back what the host stores by itself, until it reads
+ * that or a queue flushes the window: where accesses can be seen. */
+static void
+stores_wait(void **state)
+{
+    struct amd_device *dev = open_amd("AMD@sim:gfx1100,vf");
+    struct hcq_buffer *buf, *copy;
+    volatile uint32_t *window;
+    uint32_t word[2] = {0};
+    struct hcq_signal *begun;
+    struct hcq_queue *queue;
+    struct hcq_cs *cs;
+    uint64_t value;
+
+    (void)state;
+    expect_ok(hcq_buffer_create(&dev->base, 8192, 0, &buf));
+    expect_ok(hcq_buffer_create(&dev->base, 8192, 0, &copy));
+    expect_ok(hcq_buffer_write(buf, 4096, word, sizeof(word)));
+    expect_ok(hcq_queue_create(&dev->base, HCQ_QUEUE_COMPUTE, &queue));
+    expect_ok(hcq_signal_create(&dev->base, 0, &begun));
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_signal(cs, begun, 1);
+    hcq_cs_poll(cs, buf->va + 4096, UINT32_MAX, 1);
+    expect_ok(hcq_cs_submit(cs, &value));
+    expect_ok(hcq_signal_wait(begun, 1, HCQ_TIMEOUT_NS));
+    window = (volatile uint32_t *)(uintptr_t)(buf->va + 4096);
+    window[0] = 1;
+    window[1] = 7;
+#if defined(__x86_64__)
+    expect_fails(hcq_signal_wait(hcq_queue_timeline(queue), value, 1000000),
+                 BELL_E_TIMEOUT, "");
+#endif
+    assert_int_equal(window[1], 7);
+    expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    window[1] = 8;
+    expect_ok(hcq_queue_begin(queue, &cs));
+    hcq_cs_copy(cs, copy->va, buf->va + 4096, sizeof(word));
+    expect_ok(hcq_cs_submit(cs, NULL));
+    expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
+    expect_ok(hcq_buffer_read(copy, 0, word, sizeof(word)));
+    assert_int_equal(word[0], 1);
+    assert_int_equal(word[1], 8);
+    hcq_queue_destroy(queue);
+    hcq_signal_destroy(begun);
+    hcq_buffer_destroy(copy);
+    hcq_buffer_destroy(buf);
+    close_amd(dev);
+}
+
 /* A queue waits for a word of the card's memory that the host then writes. */
 static void
 host_store_is_polled(void **state)
@@ -148,6 +197,7 @@ host_store_is_polled(void **state)
     for (i = 0; i < 2 * ARRAY_LEN(names); i++) {
         struct amd_device *dev = open_amd(names[i / 2]);
         uint32_t zero[2] = {0}, one = 1;
+        struct hcq_signal *begun;
         struct hcq_queue *queue;
         struct hcq_buffer *buf;
         struct hcq_cs *cs;
@@ -156,14 +206,18 @@ host_store_is_polled(void **state)
         expect_ok(hcq_buffer_create(&dev->base, 4096, 0, &buf));
         expect_ok(hcq_buffer_write(buf, 0, zero, sizeof(zero)));
         expect_ok(hcq_queue_create(&dev->base, kinds[i % 2], &queue));
+        expect_ok(hcq_signal_create(&dev->base, 0, &begun));
         expect_ok(hcq_queue_begin(queue, &cs));
+        hcq_cs_signal(cs, begun, 1); /* what it flushes first, is flushed */
         hcq_cs_poll(cs, buf->va, UINT32_MAX, 1);
         expect_ok(hcq_cs_submit(cs, &value));
         expect_fails(hcq_signal_wait(hcq_queue_timeline(queue), value, 1000000),
                      BELL_E_TIMEOUT, "");
+        expect_ok(hcq_signal_wait(begun, 1, HCQ_TIMEOUT_NS));
         expect_ok(hcq_buffer_write(buf, 0, &one, sizeof(one)));
         expect_ok(hcq_queue_wait(queue, HCQ_TIMEOUT_NS));
         hcq_queue_destroy(queue);
+        hcq_signal_destroy(begun);
         hcq_buffer_destroy(buf);
         close_amd(dev);
     }
@@ -312,11 +366,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_window),
-        cmocka_unit_test(virtual_function),
-        cmocka_unit_test(host_store_is_polled),
-        cmocka_unit_test(reads_flush),
-        cmocka_unit_test(host_memory),
+        cmocka_unit_test(small_window), cmocka_unit_test(virtual_function),
+        cmocka_unit_test(stores_wait),  cmocka_unit_test(host_store_is_polled),
+        cmocka_unit_test(reads_flush),  cmocka_unit_test(host_memory),
         cmocka_unit_test(partitions),
     };
 

@@ -296,6 +296,13 @@ amdsim_set_reset(struct amdsim *gpu, uint32_t number, void (*reset)(void *user),
 }
 
 void
+amdsim_set_flush(struct amdsim *gpu, void (*flush)(void *user), void *user)
+{
+    gpu->flush = flush;
+    gpu->flush_user = user;
+}
+
+void
 amdsim_set_flip(struct amdsim *gpu, uint32_t every)
 {
     gpu->flip_every = every;

@@ -71,6 +71,10 @@ void amdsim_set_dump(struct amdsim *gpu, struct amd_dump *dump);
 /* A bit of what every so-many-th kernel or copy wrote last turns over; 0, as it
  * is without: of none. Before the first address space. */
 void amdsim_set_flip(struct amdsim *gpu, uint32_t every);
+/* `flush` is called when a queue flushes the host's window, from its thread.
+ * Before the first address space. */
+void amdsim_set_flush(struct amdsim *gpu, void (*flush)(void *user),
+                      void *user);
 /* The card resets in the middle of what a queue submits as the number-th from
  * now, 1 and up: nothing of it runs, and `reset` is called, once, from a thread
  * that is not a queue's. Before the first address space. */

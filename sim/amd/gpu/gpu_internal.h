@@ -48,6 +48,8 @@ struct amdsim {
     _Atomic uint32_t first_xcc; /* of the next AQL queue */
     uint32_t flip_every;        /* amdsim_set_flip */
     _Atomic uint32_t n_writers;
+    void (*flush)(void *user); /* amdsim_set_flush; NULL: nothing waits */
+    void *flush_user;
     void (*reset)(void *user); /* amdsim_set_reset; NULL: never */
     void *reset_user;
     _Atomic uint32_t reset_in;     /* submissions, with the one that resets */
@@ -175,6 +177,8 @@ amdsim_reserved(struct amdsim_queue *q, uint32_t word, uint32_t known,
 static inline bool
 amdsim_may_flush(struct amdsim_queue *q)
 {
+    if (q->gpu->flush)
+        q->gpu->flush(q->gpu->flush_user);
     return !q->gpu->chip->has_no_memory ||
            amdsim_fail(q, "an HDP flush on a card whose memory is the host's");
 }

@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "sim/amd/gpu/dump.h"
 #include "sim/amd/kfd/kfd.h"
+#include "sim/amd/kfd/kfd_window.h"
 #include "sim/amd/sim_amd.h"
 #include "sim/links.h"
 #include "sim/text.h"
@@ -150,6 +151,8 @@ amdsim_machine_create(const struct plan *plan, const char *spec,
         amdsim_join(card->gpu, machine->traffic, i);
         amdsim_set_dump(card->gpu, machine->dump);
         amdsim_set_flip(card->gpu, plan->flip_every);
+        if (plan->is_virtual)
+            amdsim_set_flush(card->gpu, kfd_window_flush, card);
         if (plan->reset_in)
             amdsim_set_reset(card->gpu, plan->reset_in, kfd_card_reset, card);
         machine->n_cards++;
