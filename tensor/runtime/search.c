@@ -212,10 +212,13 @@ check_candidate(struct search *s, const struct candidate *c, bool *out_same)
     return rt_bench_compare(&s->bench, out_same);
 }
 
-/* What befell a candidate, which ends it and not the search. */
+/* What befell a candidate, which ends it and not the search: unless the device
+ * stays lost, as after a reset of its card. */
 static bell_status
 count_failure(struct search *s, bell_status status)
 {
+    if (status == BELL_E_DEVICE_LOST)
+        BELL_TRY(hcq_device_status(s->rt->dev));
     if (status == BELL_E_DEVICE_LOST)
         s->tuned->n_faulted++;
     else if (status == BELL_E_TIMEOUT)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
 #include "doorbell/tensor.h"
@@ -138,29 +139,39 @@ test_failures_of_amd(void **state)
     check_failures("AMD@sim:gfx1100,kfd=1.19", 3);
 }
 
-/* KFD lets a process that faulted go on no more: so does the search. */
+/* KFD lets a process that faulted, or whose card was reset, go on no more: so
+ * does the search, which has found nothing. */
 static void
 test_fault_of_amd(void **state)
 {
-    const struct tensor_tune tune = {.beam = 2,
-                                     .seconds = 20,
-                                     .stop = &has_enough,
-                                     .tell = hear,
-                                     .count_begin = begin_count,
-                                     .count_end = end_count,
-                                     .bad_address = 3};
-    struct bell_context *ctx = open_device("AMD@fault:poll:1=EIO@sim:gfx1100");
-    static float x[SIDE * SIDE], w[SIDE * SIDE], y[SIDE * SIDE];
+    static const struct {
+        const char *device;
+        uint32_t bad_address;
+    } cases[] = {{"AMD@fault:poll:1=EIO@sim:gfx1100", 3},
+                 {"AMD@fault:poll:2=EIO@sim:gfx1100,reset=9", 0}};
+    static float x[SIDE * SIDE], w[SIDE * SIDE];
+    size_t i;
 
     (void)state;
-    tensor_tune_set(ctx, &tune);
-    assert_int_equal(
-        bell_read(bell_matmul(matrix(ctx, x, 1), matrix(ctx, w, 2)), y,
-                  sizeof(y)),
-        BELL_E_DEVICE_LOST);
-    if (!strstr(bell_error_last()->message, "start the program anew"))
-        fail_msg("%s", bell_error_last()->message);
-    bell_context_destroy(ctx);
+    for (i = 0; i < ARRAY_LEN(cases); i++) {
+        const struct tensor_tune tune = {.beam = 2,
+                                         .seconds = 20,
+                                         .stop = &has_enough,
+                                         .tell = hear,
+                                         .count_begin = begin_count,
+                                         .count_end = end_count,
+                                         .bad_address = cases[i].bad_address};
+        struct bell_context *ctx = open_device(cases[i].device);
+        struct bell_tensor *product;
+
+        tensor_tune_set(ctx, &tune);
+        product = bell_matmul(matrix(ctx, x, 1), matrix(ctx, w, 2));
+        assert_int_equal(bell_compile(&product, 1), BELL_E_DEVICE_LOST);
+        if (!strstr(bell_error_last()->message, "start the program anew"))
+            fail_msg("%s", bell_error_last()->message);
+        assert_int_equal(n_told, 0);
+        bell_context_destroy(ctx);
+    }
 }
 
 static void
