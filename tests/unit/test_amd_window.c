@@ -223,8 +223,8 @@ host_store_is_polled(void **state)
     }
 }
 
-/* The window of gfx1030 keeps what was read: it is flushed before, too. Reads
- * of host memory and by an engine need none. */
+/* The windows of RX 5000 and 6000 keep what was read: they are flushed before,
+ * too. Reads of host memory and by an engine need none. */
 static void
 reads_flush(void **state)
 {
@@ -237,6 +237,7 @@ reads_flush(void **state)
         {"AMD@sim:gfx1030", 0, 64, true},
         {"AMD@sim:gfx1030", HCQ_MEM_HOST_VISIBLE, 64, false},
         {"AMD@sim:gfx1030", 0, 32768, false},
+        {"AMD@sim:gfx1010", 0, 64, true},
         {"AMD@sim:gfx1100", 0, 64, false},
         {"AMD@sim:gfx90a", 0, 64, false},
     };

@@ -85,16 +85,19 @@ let_arrive(struct held_page *page)
     const struct window *w = page->window;
     uint8_t *now = (uint8_t *)page->at;
     off_t offset = (off_t)(page->at - w->at);
+    uint32_t i, end;
     ssize_t done;
-    uint32_t i;
 
     mprotect(now, KFD_PAGE, PROT_READ);
-    for (i = 0; i < KFD_PAGE; i += 4) {
-        if (memcmp(now + i, page->before + i, 4) == 0)
-            continue;
-        done = pwrite(w->fd, now + i, 4, offset + i);
-        assert(done == 4);
+    for (i = 0; i < KFD_PAGE; i = end) {
+        for (end = i;
+             end < KFD_PAGE && memcmp(now + end, page->before + end, 4) != 0;
+             end += 4)
+            ;
+        done = end > i ? pwrite(w->fd, now + i, end - i, offset + i) : 0;
+        assert(done == (ssize_t)(end - i));
         (void)done;
+        end += end == i ? 4 : 0;
     }
     mmap(now, KFD_PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, w->fd, offset);
     page->window = NULL;
