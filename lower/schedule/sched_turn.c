@@ -123,7 +123,7 @@ move_before_cast(struct uop_graph *g, const struct uop *u)
 }
 
 /* What of the factor is not repeated, before it was widened; NULL where that
- * cannot be said. */
+ * cannot be said, or is a constant, which has no axes. */
 static const struct uop *
 narrow_factor(struct uop_graph *g, const struct uop *u)
 {
@@ -134,7 +134,7 @@ narrow_factor(struct uop_graph *g, const struct uop *u)
     if (u->op == UOP_CAST)
         u = u->src[0];
     dims = uop_shape(g, u);
-    return dims->d[dims->n - 1] > 1 ? u : NULL;
+    return dims->n > 0 && dims->d[dims->n - 1] > 1 ? u : NULL;
 }
 
 /* Elements from row to row of it in memory, if it is what is stored, in another

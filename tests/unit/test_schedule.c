@@ -988,6 +988,53 @@ test_sums_for_tiles(void **state)
     }
 }
 
+/* A constant has no axes: sums of its products are as other sums, whichever
+ * factors the device wants in another order or padded. */
+static void
+test_constant_factors(void **state)
+{
+    static const uint8_t k16[UOP_DTYPE_COUNT] = {
+        [UOP_F32] = 8, [UOP_BF16] = 16};
+    static const struct sched_target targets[] = {
+        {.n_parallel = 2, .turns_rows = true},
+        {.n_parallel = 2, .turns_rows = true, .tiles_k = k16},
+        {.n_parallel = 1024, .matrix_k = k16, .copies = true},
+        {.n_parallel = 1024,
+         .matrix_k = k16,
+         .turns_words = true,
+         .channel_uses = 256,
+         .odd_channel_uses = 64}};
+    static const struct {
+        int d[4];
+        uint32_t axes;
+    } sums[] = {{{1, 32, 32, 32}, 12},
+                {{1, 32, 32, 32}, 8},
+                {{1, 1, 4096, 4096}, 8},
+                {{1, 4096, 1, 4096}, 8}};
+    const union uop_arg half = {.f = 0.5};
+    size_t i, at, second;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(targets) * ARRAY_LEN(sums); i++) {
+        for (second = 0; second < 2; second++) {
+            const struct uop *x[2];
+            struct world w;
+            setup(&w);
+            at = i % ARRAY_LEN(sums);
+            x[second] = uop_new_shaped(&w.g, UOP_CONST, UOP_F32, half, NULL, 0,
+                                       dims_of(&w.g, 0));
+            x[!second] = leaf(&w.g, 0, UOP_F32,
+                              dims_of(&w.g, 4, sums[at].d[0], sums[at].d[1],
+                                      sums[at].d[2], sums[at].d[3]));
+            x[0] = reduce(&w.g, UOP_ADD, alu(&w.g, UOP_MUL, x[0], x[1]),
+                          sums[at].axes);
+            assert_int_equal(uop_graph_status(&w.g), BELL_OK);
+            assert_true(schedule_for(&w, &targets[i / ARRAY_LEN(sums)], x, 1));
+            teardown(&w);
+        }
+    }
+}
+
 /* On 132 processors whose threads share reductions a work-group a row is
  * enough; few rows that are long are cut, and so are products of few
  * results. */
@@ -1131,6 +1178,7 @@ main(void)
         cmocka_unit_test(test_long_products_of_more_are_split),
         cmocka_unit_test(test_rows_of_windows_are_copied),
         cmocka_unit_test(test_sums_for_tiles),
+        cmocka_unit_test(test_constant_factors),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_too_many_leaves),
         cmocka_unit_test(test_order_minds_memory),
