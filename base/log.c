@@ -22,7 +22,9 @@ static struct {
     FILE *file; /* of BELL_DEBUG_FILE; stays open */
     _Atomic bool has_lost;
     _Atomic bool has_helped; /* BELL_DEBUG's table has been printed */
-} log_out = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL, NULL, false, false};
+    _Atomic bool has_read;   /* BELL_DEBUG's topics have been taken */
+    _Atomic bool is_chosen;  /* by bell_log_topics, since then */
+} log_out = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void
 log_free_lock(void)
@@ -155,7 +157,9 @@ log_init(void)
     BELL_TRY(
         parse_topics(text, !atomic_exchange(&log_out.has_helped, true), &mask));
     BELL_TRY(open_file(env_get("BELL_DEBUG_FILE")));
-    log_mask = mask;
+    if (!log_out.is_chosen)
+        log_mask = mask;
+    log_out.has_read = true;
     return BELL_OK;
 }
 
@@ -175,6 +179,7 @@ bell_log_topics(const char *names)
 
     BELL_TRY(log_parse(names ? names : "", &mask));
     log_mask = mask;
+    log_out.is_chosen = log_out.has_read;
     return BELL_OK;
 }
 

@@ -40,12 +40,13 @@ enum log_topic {
 #define LOG_COMPILING                                                          \
     (LOG_UOPS | LOG_RW | LOG_OPT | LOG_RENDER | LOG_ASM | LOG_IR | LOG_DOT)
 
-/* Bits of enum log_topic. Written once, by log_init. */
+/* Bits of enum log_topic. Written by log_init and bell_log_topics. */
 extern uint32_t log_mask;
 
 /* Reads BELL_DEBUG. An unknown topic is an error that lists the known ones;
- * "help" prints the table to stderr, the first time, and changes nothing. Safe
- * to call more than once and from any thread. */
+ * "help" prints the table to stderr, the first time, and changes nothing. What
+ * bell_log_topics chose after a first call stays. Safe to call more than once
+ * and from any thread. */
 BELL_MUST_CHECK bell_status log_init(void);
 
 /* Parses a topic list as BELL_DEBUG would be. */

@@ -19,8 +19,10 @@ BELL_API void bell_log_set(bell_log_fn *write, void *user);
 
 /* Chooses the topics, as BELL_DEBUG would: "plan,time"; "" or NULL: none.
  * BELL_E_INVALID: one is not known; the message lists those that are, and
- * nothing changes. Before a context is made, which reads BELL_DEBUG if that is
- * set. Any thread that no other one of the process works beside. */
+ * nothing changes. The process's first context, or device, takes the topics of
+ * BELL_DEBUG in place of these if that is set; what is chosen after it stays
+ * for all contexts. Any thread that no other one of the process works
+ * beside. */
 BELL_API BELL_MUST_CHECK bell_status bell_log_topics(const char *names);
 
 #ifdef __cplusplus

@@ -102,6 +102,25 @@ test_init_reads_environment(void **state)
     log_mask = 0;
 }
 
+/* Each context reads BELL_DEBUG, which does not undo what the program chose
+ * since the first one did. */
+static void
+test_chosen_topics_stay(void **state)
+{
+    (void)state;
+    setenv("BELL_DEBUG", "opt,rw", 1);
+    assert_int_equal(log_init(), BELL_OK);
+    assert_int_equal(bell_log_topics("mem"), BELL_OK);
+    assert_int_equal(log_init(), BELL_OK);
+    assert_int_equal(log_mask, LOG_MEM);
+    assert_int_equal(bell_log_topics(""), BELL_OK);
+    assert_int_equal(log_init(), BELL_OK);
+    assert_int_equal(log_mask, 0);
+    setenv("BELL_DEBUG", "nonsense", 1);
+    assert_int_equal(log_init(), BELL_E_INVALID);
+    unsetenv("BELL_DEBUG");
+}
+
 static void
 keep_line(void *user, const char *line)
 {
@@ -443,6 +462,7 @@ main(void)
         cmocka_unit_test(test_thread_check),
         cmocka_unit_test(test_time_grows),
         cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_chosen_topics_stay),
         cmocka_unit_test(test_file), /* last: lines go there from then on */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
