@@ -329,91 +329,63 @@ bell_nn_conv_transpose3d_init(struct bell_context *ctx, int64_t in, int64_t out,
                      with_bias, out_layer);
 }
 
-struct bell_tensor *
-bell_nn_conv1d(const struct bell_nn_conv *layer, struct bell_tensor *x)
+typedef struct bell_tensor *conv_fn(struct bell_tensor *x,
+                                    struct bell_tensor *weight,
+                                    struct bell_tensor *bias,
+                                    const struct bell_conv_options *options);
+
+static struct bell_tensor *
+call_conv(const char *call, conv_fn *conv, const struct bell_nn_conv *layer,
+          struct bell_tensor *x)
 {
     struct label_hold hold;
     struct bell_tensor *out;
 
     if (!layer)
-        return nn_no_layer(__func__, x);
-    hold = tensor_label_layer(__func__, layer->weight, 0);
-    out = bell_conv1d(x, layer->weight, layer->bias, &layer->options);
+        return nn_no_layer(call, x);
+    hold = tensor_label_layer(call, layer->weight, 0);
+    out = conv(x, layer->weight, layer->bias, &layer->options);
     tensor_label_layer_end(&hold);
     return out;
+}
+
+struct bell_tensor *
+bell_nn_conv1d(const struct bell_nn_conv *layer, struct bell_tensor *x)
+{
+    return call_conv(__func__, bell_conv1d, layer, x);
 }
 
 struct bell_tensor *
 bell_nn_conv2d(const struct bell_nn_conv *layer, struct bell_tensor *x)
 {
-    struct label_hold hold;
-    struct bell_tensor *out;
-
-    if (!layer)
-        return nn_no_layer(__func__, x);
-    hold = tensor_label_layer(__func__, layer->weight, 0);
-    out = bell_conv2d(x, layer->weight, layer->bias, &layer->options);
-    tensor_label_layer_end(&hold);
-    return out;
+    return call_conv(__func__, bell_conv2d, layer, x);
 }
 
 struct bell_tensor *
 bell_nn_conv3d(const struct bell_nn_conv *layer, struct bell_tensor *x)
 {
-    struct label_hold hold;
-    struct bell_tensor *out;
-
-    if (!layer)
-        return nn_no_layer(__func__, x);
-    hold = tensor_label_layer(__func__, layer->weight, 0);
-    out = bell_conv3d(x, layer->weight, layer->bias, &layer->options);
-    tensor_label_layer_end(&hold);
-    return out;
+    return call_conv(__func__, bell_conv3d, layer, x);
 }
 
 struct bell_tensor *
 bell_nn_conv_transpose1d(const struct bell_nn_conv *layer,
                          struct bell_tensor *x)
 {
-    struct label_hold hold;
-    struct bell_tensor *out;
-
-    if (!layer)
-        return nn_no_layer(__func__, x);
-    hold = tensor_label_layer(__func__, layer->weight, 0);
-    out = bell_conv_transpose1d(x, layer->weight, layer->bias, &layer->options);
-    tensor_label_layer_end(&hold);
-    return out;
+    return call_conv(__func__, bell_conv_transpose1d, layer, x);
 }
 
 struct bell_tensor *
 bell_nn_conv_transpose2d(const struct bell_nn_conv *layer,
                          struct bell_tensor *x)
 {
-    struct label_hold hold;
-    struct bell_tensor *out;
-
-    if (!layer)
-        return nn_no_layer(__func__, x);
-    hold = tensor_label_layer(__func__, layer->weight, 0);
-    out = bell_conv_transpose2d(x, layer->weight, layer->bias, &layer->options);
-    tensor_label_layer_end(&hold);
-    return out;
+    return call_conv(__func__, bell_conv_transpose2d, layer, x);
 }
 
 struct bell_tensor *
 bell_nn_conv_transpose3d(const struct bell_nn_conv *layer,
                          struct bell_tensor *x)
 {
-    struct label_hold hold;
-    struct bell_tensor *out;
-
-    if (!layer)
-        return nn_no_layer(__func__, x);
-    hold = tensor_label_layer(__func__, layer->weight, 0);
-    out = bell_conv_transpose3d(x, layer->weight, layer->bias, &layer->options);
-    tensor_label_layer_end(&hold);
-    return out;
+    return call_conv(__func__, bell_conv_transpose3d, layer, x);
 }
 
 /* ---- batch norm ---- */
