@@ -182,17 +182,24 @@ alloc_order(struct order *o, struct arena *arena, uint32_t n_slots)
     return true;
 }
 
-static bell_status
-order_ops(const struct lower_program *program, bool is_late,
-          struct arena *arena, const struct uop *const **out_ops)
+bell_status
+render_order(const struct lower_program *program, bool is_late,
+             struct arena *arena, const struct uop *const **out_ops)
 {
     struct order o = {.ops = program->ops,
                       .n = program->n_ops,
                       .local_slot = program->n_params,
                       .is_late = is_late};
-    const struct uop **ops = arena_alloc(arena, (o.n + 1) * sizeof(*ops));
+    const struct uop **ops;
+    uint32_t i;
     bool ok;
 
+    *out_ops = program->ops;
+    for (i = 0; i < o.n; i++) {
+        if (o.ops[i]->op == UOP_BARRIER)
+            return BELL_OK;
+    }
+    ops = arena_alloc(arena, (o.n + 1) * sizeof(*ops));
     map_init(&o.place);
     ok = ops && alloc_order(&o, arena, program->n_params + 1) &&
          look_forward(&o);
@@ -206,18 +213,4 @@ order_ops(const struct lower_program *program, bool is_late,
                          program->name);
     *out_ops = ops;
     return BELL_OK;
-}
-
-bell_status
-render_order(const struct lower_program *program, struct arena *arena,
-             const struct uop *const **out_ops)
-{
-    return order_ops(program, false, arena, out_ops);
-}
-
-bell_status
-render_order_late(const struct lower_program *program, struct arena *arena,
-                  const struct uop *const **out_ops)
-{
-    return order_ops(program, true, arena, out_ops);
 }

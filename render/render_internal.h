@@ -15,14 +15,12 @@ render_check_object(const struct render_binary *binary);
 const struct uop *render_bad_slot(const struct lower_program *program);
 
 /* The program's ops in an order with shorter lifetimes, in `arena`; any order
- * is kept that the program form does not leave open. */
+ * is kept that the program form does not leave open, and that of a program with
+ * BARRIERs. is_late: in a body, too, a value is loaded just before its first
+ * use. */
 BELL_MUST_CHECK bell_status render_order(const struct lower_program *program,
-                                         struct arena *arena,
+                                         bool is_late, struct arena *arena,
                                          const struct uop *const **out_ops);
-/* The same; in a body, too, what is loaded is loaded before its first use. */
-BELL_MUST_CHECK bell_status
-render_order_late(const struct lower_program *program, struct arena *arena,
-                  const struct uop *const **out_ops);
 
 /* LANES_REDUCE: which lane takes which, at `step` of lanes - 1. On every
  * target, with p the greatest power of two in `lanes`, lane i of the lower half

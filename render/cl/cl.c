@@ -500,20 +500,6 @@ emit_cl_one(struct cl_emit *e, const struct uop *u)
 
 /* ---- the kernel ---- */
 
-/* Ops in their order where some wait for others. */
-static bell_status
-choose_cl_order(struct cl_emit *e)
-{
-    uint32_t i;
-
-    e->ops = e->prog->ops;
-    for (i = 0; i < e->prog->n_ops; i++) {
-        if (e->ops[i]->op == UOP_BARRIER)
-            return BELL_OK;
-    }
-    return render_order(e->prog, &e->arena, &e->ops);
-}
-
 static bell_status
 emit_cl_body(struct cl_emit *e)
 {
@@ -529,7 +515,7 @@ emit_cl_body(struct cl_emit *e)
             return cl_refuse(e, p->ops[i],
                              "the device has no float64 (cl_khr_fp64)");
     }
-    BELL_TRY(choose_cl_order(e));
+    BELL_TRY(render_order(p, false, &e->arena, &e->ops));
     e->values = arena_calloc(&e->arena, p->n_ops + 1, sizeof(*e->values));
     e->loops = arena_calloc(&e->arena, n_ranges + 1, sizeof(*e->loops));
     e->is_declared =

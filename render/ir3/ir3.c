@@ -622,19 +622,15 @@ emit_ir3_body(struct ir3_emit *e)
     const struct lower_program *p = e->prog;
     const struct uop *const *ops = p->ops, *bad;
     uint32_t i, n_ranges = 0;
-    bool has_barrier = false;
 
     if ((bad = render_bad_slot(p)) != NULL)
         return ir3_refuse(e, bad, "no such argument");
     if (2 * (p->n_params + p->n_vars) > MAX_CONSTS)
         return bell_fail(BELL_E_UNSUPPORTED, "%s: %u arguments", p->name,
                          p->n_params + p->n_vars);
-    for (i = 0; i < p->n_ops; i++) {
+    for (i = 0; i < p->n_ops; i++)
         n_ranges += p->ops[i]->op == UOP_RANGE;
-        has_barrier |= p->ops[i]->op == UOP_BARRIER;
-    }
-    if (!has_barrier)
-        BELL_TRY(render_order(p, &e->arena, &ops));
+    BELL_TRY(render_order(p, false, &e->arena, &ops));
     e->values = arena_calloc(&e->arena, p->n_ops + 1, sizeof(*e->values));
     e->loops = arena_calloc(&e->arena, n_ranges + 1, sizeof(*e->loops));
     (void)ir3_vreg_new(e, 1, false); /* number 0 is none */

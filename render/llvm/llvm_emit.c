@@ -689,21 +689,6 @@ llvm_emit_ops(struct llvm_emit *e)
     return BELL_OK;
 }
 
-/* Ops in their order where some wait for others. */
-static bell_status
-choose_llvm_order(struct llvm_emit *e)
-{
-    uint32_t i;
-
-    e->ops = e->prog->ops;
-    for (i = 0; i < e->prog->n_ops; i++) {
-        if (e->ops[i]->op == UOP_BARRIER)
-            return BELL_OK;
-    }
-    return e->dialect->is_gpu ? render_order(e->prog, &e->arena, &e->ops)
-                              : render_order_late(e->prog, &e->arena, &e->ops);
-}
-
 bell_status
 llvm_emit_program(struct llvm_emit *e)
 {
@@ -717,7 +702,7 @@ llvm_emit_program(struct llvm_emit *e)
                          p->name, p->local[0], p->local[1], p->local[2]);
     if ((bad = render_bad_slot(e->prog)) != NULL)
         return llvm_refuse(e, bad, "no such argument");
-    BELL_TRY(choose_llvm_order(e));
+    BELL_TRY(render_order(p, !e->dialect->is_gpu, &e->arena, &e->ops));
     BELL_TRY(scan_program(e));
     init_types(e);
     e->args = arena_calloc(&e->arena, (size_t)p->n_params + p->n_vars + 1,

@@ -590,26 +590,20 @@ emit_ptx_one(struct ptx_emit *e, const struct uop *u)
 
 /* ---- the module ---- */
 
-/* Ops in their order where some wait for others. */
-static bell_status
-choose_ptx_order(struct ptx_emit *e)
+static void
+note_ptx_ops(struct ptx_emit *e)
 {
     uint32_t i;
 
-    e->ops = e->prog->ops;
     for (i = 0; i < e->prog->n_ops; i++) {
-        e->has_copies |= e->ops[i]->op == UOP_COPY;
-        e->has_commits |= e->ops[i]->op == UOP_COMMIT;
-        e->has_wgmma |= uop_is_wgmma(e->ops[i]);
-        e->has_turns |= e->ops[i]->op == UOP_PINGPONG;
-        e->is_shared_stored |= e->ops[i]->op == UOP_STORE &&
-                               uop_memory(e->ops[i]->src[0])->op == UOP_LOCAL;
+        const struct uop *u = e->prog->ops[i];
+        e->has_copies |= u->op == UOP_COPY;
+        e->has_commits |= u->op == UOP_COMMIT;
+        e->has_wgmma |= uop_is_wgmma(u);
+        e->has_turns |= u->op == UOP_PINGPONG;
+        e->is_shared_stored |=
+            u->op == UOP_STORE && uop_memory(u->src[0])->op == UOP_LOCAL;
     }
-    for (i = 0; i < e->prog->n_ops; i++) {
-        if (e->ops[i]->op == UOP_BARRIER)
-            return BELL_OK;
-    }
-    return render_order(e->prog, &e->arena, &e->ops);
 }
 
 static bell_status
@@ -622,7 +616,8 @@ emit_ptx_body(struct ptx_emit *e)
 
     if ((bad = render_bad_slot(e->prog)) != NULL)
         return ptx_refuse(e, bad, "no such argument");
-    BELL_TRY(choose_ptx_order(e));
+    note_ptx_ops(e);
+    BELL_TRY(render_order(p, false, &e->arena, &e->ops));
     for (i = 0; i < p->n_ops; i++)
         n_ranges += p->ops[i]->op == UOP_RANGE;
     e->values = arena_calloc(&e->arena, p->n_ops + 1, sizeof(*e->values));

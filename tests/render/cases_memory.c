@@ -386,7 +386,7 @@ check_order(bool aliased)
 
     arena_init(&arena);
     program_of(&g, roots, 1, &p);
-    assert_int_equal(render_order(&p, &arena, &ops), BELL_OK);
+    assert_int_equal(render_order(&p, false, &arena, &ops), BELL_OK);
     for (i = 0; i < p.n_ops; i++) {
         at_load = ops[i] == w ? i : at_load;
         at_end = ops[i] == end ? i : at_end;
@@ -429,7 +429,7 @@ check_late_order(bool aliased)
                      uop_alu2(&g, UOP_ADD, load[i], load[i + 4]), NULL);
     program_of(&g, roots, 12, &p);
     arena_init(&arena);
-    assert_int_equal(render_order_late(&p, &arena, &ops), BELL_OK);
+    assert_int_equal(render_order(&p, true, &arena, &ops), BELL_OK);
     for (i = 0; i < p.n_ops; i++) {
         if (ops[i]->op == UOP_LOAD)
             assert_int_equal(n_stores,
