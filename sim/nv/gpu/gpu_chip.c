@@ -98,6 +98,11 @@ static const uint32_t gb202_classes[] = {
     .host_va_bits = 57, .bar0_overtakes = true,                                \
     .compr_page_bytes = 128 * 1024, .l2_bytes = 50u << 20
 
+/* A board with few units, which is quick to simulate. */
+#define SMALL                                                                  \
+    .n_gpc = 2, .n_tpc_per_gpc = 2, .n_tpc = 4, .vidmem_bytes = 8 * GIB,       \
+    .bar1_bytes = 8 * GIB
+
 /* Implementations and PCI numbers are of the smallest board of each. Pages of
  * compression: 64 KiB on a GA106 (src: kayfabe's capture of 0x20800a1c); guess:
  * 128 KiB on later ones, so that who depends on less is found. Rings in BAR0:
@@ -118,9 +123,7 @@ static const struct nvgpu_chip chips[] = {
         .usermode_class = 0xc561,
         CLASSES(ga100_classes),
         .qmd_major = 3,
-        .n_gpc = 2,
-        .n_tpc_per_gpc = 2,
-        .n_tpc = 4,
+        SMALL,
         .n_sm_per_tpc = 2,
         .max_warps_per_sm = 64,
         .n_copy_engines = 10,
@@ -129,8 +132,6 @@ static const struct nvgpu_chip chips[] = {
         .host_va_bits = 40,
         .compr_page_bytes = 64 * 1024,
         .l2_bytes = 40u << 20, /* src: the GA100 white paper */
-        .vidmem_bytes = 8 * GIB,
-        .bar1_bytes = 8 * GIB,
     },
     {
         .name = "sm_86",
@@ -146,9 +147,7 @@ static const struct nvgpu_chip chips[] = {
         .usermode_class = 0xc561,
         CLASSES(ga102_classes),
         .qmd_major = 3,
-        .n_gpc = 2,
-        .n_tpc_per_gpc = 2,
-        .n_tpc = 4,
+        SMALL,
         .n_sm_per_tpc = 2,
         .max_warps_per_sm = 48,
         .n_copy_engines = 5,
@@ -157,8 +156,6 @@ static const struct nvgpu_chip chips[] = {
         .host_va_bits = 40,
         .compr_page_bytes = 64 * 1024,
         .l2_bytes = 6u << 20, /* src: the GA102 white paper, RTX 3090 */
-        .vidmem_bytes = 8 * GIB,
-        .bar1_bytes = 8 * GIB,
     },
     {
         .name = "sm_89",
@@ -174,9 +171,7 @@ static const struct nvgpu_chip chips[] = {
         .usermode_class = 0xc561,
         CLASSES(ad102_classes),
         .qmd_major = 3,
-        .n_gpc = 2,
-        .n_tpc_per_gpc = 2,
-        .n_tpc = 4,
+        SMALL,
         .n_sm_per_tpc = 2,
         .max_warps_per_sm = 48,
         .n_copy_engines = 5,
@@ -185,18 +180,12 @@ static const struct nvgpu_chip chips[] = {
         .host_va_bits = 40,
         .compr_page_bytes = 128 * 1024,
         .l2_bytes = 72u << 20, /* src: the Ada white paper, RTX 4090 */
-        .vidmem_bytes = 8 * GIB,
-        .bar1_bytes = 8 * GIB,
     },
     {
         .name = "sm_90",
         .board = "Simulated GH100",
         GH100,
-        .n_gpc = 2,
-        .n_tpc_per_gpc = 2,
-        .n_tpc = 4,
-        .vidmem_bytes = 8 * GIB,
-        .bar1_bytes = 8 * GIB,
+        SMALL,
     },
     {
         .name = "h100",
@@ -225,9 +214,7 @@ static const struct nvgpu_chip chips[] = {
         .usermode_class = 0xc661,
         CLASSES(gb100_classes),
         .qmd_major = 5,
-        .n_gpc = 2,
-        .n_tpc_per_gpc = 2,
-        .n_tpc = 4,
+        SMALL,
         .n_sm_per_tpc = 2,
         .max_warps_per_sm = 64,
         .n_copy_engines = 20,
@@ -237,8 +224,6 @@ static const struct nvgpu_chip chips[] = {
         .bar0_overtakes = true,
         .compr_page_bytes = 128 * 1024,
         .l2_bytes = 126u << 20, /* guess: of B200 */
-        .vidmem_bytes = 8 * GIB,
-        .bar1_bytes = 8 * GIB,
     },
     {
         .name = "sm_120",
@@ -254,9 +239,7 @@ static const struct nvgpu_chip chips[] = {
         .usermode_class = 0xc761,
         CLASSES(gb202_classes),
         .qmd_major = 5,
-        .n_gpc = 2,
-        .n_tpc_per_gpc = 2,
-        .n_tpc = 4,
+        SMALL,
         .n_sm_per_tpc = 2,
         .max_warps_per_sm = 48,
         .n_copy_engines = 8,
@@ -266,8 +249,6 @@ static const struct nvgpu_chip chips[] = {
         .bar0_overtakes = true,
         .compr_page_bytes = 128 * 1024,
         .l2_bytes = 96u << 20, /* guess: of the largest board */
-        .vidmem_bytes = 8 * GIB,
-        .bar1_bytes = 8 * GIB,
     },
 };
 
