@@ -32,7 +32,6 @@ struct kfd_create_queue {
 KFD_LAYOUT(kfd_create_queue, 96);
 static_assert(offsetof(struct kfd_create_queue, eop_va) == 56, "");
 static_assert(offsetof(struct kfd_create_queue, sdma_engine) == 88, "");
-#define KFD_CREATE_QUEUE_OLD_BYTES 88
 
 enum kfd_queue_type {
     KFD_QUEUE_PM4 = 0,

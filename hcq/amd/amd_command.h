@@ -151,13 +151,6 @@ amd_fresh_slots(const struct amd_engine *engine)
                                            : engine->finish != NULL);
 }
 
-/* What slots are, for messages. */
-static inline const char *
-amd_slots_name(const struct amd_engine *engine)
-{
-    return engine->kind == AMD_RING_SDMA ? "words" : "packets";
-}
-
 /* Words at push->at, n_dw of them. */
 void amd_put(struct amd_push *push, const uint32_t *words, uint32_t n_dw);
 

@@ -118,8 +118,6 @@ void nv_channel_ring(struct nv_channel *channel);
 
 /* ---- programs (nv_program.c, nv_cubin.c) --------------------------------- */
 
-#define NV_MAX_BANKS 8
-
 struct nv_program {
     struct hcq_program_base base;   /* first */
     struct nv_mem code;             /* all sections */

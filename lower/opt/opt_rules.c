@@ -10,8 +10,7 @@
 #include "lower/opt/opt_told.h"
 
 #define MAX_CANDIDATES 12
-#define N_SETS         3 /* of vectors, whose tiles are compared */
-#define MAX_PEELED     (KERNEL_MAX_RANGES / 2) /* ranges there may be then */
+#define N_SETS         3      /* of vectors, whose tiles are compared */
 #define TINY_CYCLES    400.0  /* a kernel below this is left as it is */
 #define BYTES_A_CYCLE  8.0    /* from memory, one core */
 #define MAX_TOLD_NODES 4000.0 /* of a schedule that is told */

@@ -17,8 +17,7 @@
 
 #define GROUP_WARPS 4
 #define CHUNK       16 /* bytes that swizzles keep together */
-#define MAX_COLUMNS 256
-#define HELD_WORDS  4 /* of A, of 2-byte elements, in a thread */
+#define HELD_WORDS  4  /* of A, of 2-byte elements, in a thread */
 
 /* An operand in shared memory. */
 struct operand {

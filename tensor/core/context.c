@@ -543,15 +543,6 @@ tensor_check2(const char *call, struct bell_tensor *x, struct bell_tensor *y,
 }
 
 bool
-tensor_check3(const char *call, struct bell_tensor *x, struct bell_tensor *y,
-              struct bell_tensor *z, struct bell_tensor **out)
-{
-    struct bell_tensor *all[3] = {x, y, z};
-
-    return tensor_check_n(call, all, 3, out);
-}
-
-bool
 tensor_plain_axes(const char *call, struct bell_tensor *t, uint32_t axis_mask,
                   const char *why, struct bell_tensor **out)
 {

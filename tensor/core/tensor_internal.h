@@ -366,12 +366,9 @@ uint64_t tensor_numel(const struct bell_tensor *t);
  * with sizes. */
 bool tensor_check(const char *call, struct bell_tensor *t,
                   struct bell_tensor **out);
-/* For two and three operands: also one context. */
+/* For two operands, or more: also one context. */
 bool tensor_check2(const char *call, struct bell_tensor *x,
                    struct bell_tensor *y, struct bell_tensor **out);
-bool tensor_check3(const char *call, struct bell_tensor *x,
-                   struct bell_tensor *y, struct bell_tensor *z,
-                   struct bell_tensor **out);
 bool tensor_check_n(const char *call, struct bell_tensor *const *tensors,
                     uint32_t n, struct bell_tensor **out);
 /* The same of calls that take sizes of symbols: what they make of sizes are

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Functions that only tests reach: what no product needs is not kept.
+"""Code that the product does not need is not kept: functions that only tests
+reach, macros and inline functions that nothing names.
 
 usage: test_reach.py SOURCE_ROOT
 A function with external linkage is to be named in some source that is no
@@ -7,6 +8,7 @@ test, outside of its own definition and prototype. bell_* are the products',
 and hcq_graph_* and hcq_collective_*, which are for programs with kernels of
 their own.
 """
+import collections
 import re
 import sys
 
@@ -34,6 +36,12 @@ HOOKS = {
     'sim_nv_bell_error': 'what the simulated driver refused, and why',
     'sim_nv_machine_exists': 'what the simulated driver holds: leaks',
 }
+# Macros that nothing of ours names, and why they are there.
+MACROS = {
+    'CL_TARGET_OPENCL_VERSION': "OpenCL's headers ask for it",
+    'CL_USE_DEPRECATED_OPENCL_1_2_APIS': "OpenCL's headers ask for it",
+    'SIM_PAGE_OF_CARD': 'says where a bit of map flags lies',
+}
 # Folders whose functions others call by name: they stand in for libc's.
 INTERPOSED = ('sim/preload/', 'tools/recorder/')
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*', re.DOTALL)
@@ -41,8 +49,28 @@ COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*', re.DOTALL)
 DEFINITION = re.compile(r'^(?P<type>[^\s#/}].*[^)\n])\n(?P<name>\w+)\(',
                         re.MULTILINE)
 WORD = re.compile(r'\w+')
+MACRO = re.compile(r'^#define (?P<name>\w+)|'
+                   r'^static inline[^;{]*?\b(?P<inline>\w+)\(', re.MULTILINE)
 # A prototype begins a line in a header; what is indented is a body.
 BODY = re.compile(r'^    .*$', re.MULTILINE)
+
+
+def unused_macros(root):
+    """Macros and inline functions of the product that only their definition
+    names, by name; without those that describe a kernel's interface, and those
+    of a file that makes names of parts."""
+    defined, counts = {}, collections.Counter()
+    for path in sources(root, ('.c', '.h', '.def', '.inc', '.py')):
+        if path.startswith('tests/structure/'):
+            continue
+        text = COMMENT.sub('', read(root, path))
+        counts.update(WORD.findall(text))
+        if (path.startswith(('tests/', 'include/')) or '##' in text or
+                path.endswith(('_uapi.h', '.inc', '.py'))):
+            continue
+        for match in MACRO.finditer(text):
+            defined.setdefault(match['name'] or match['inline'], path)
+    return {name: path for name, path in defined.items() if counts[name] == 1}
 
 
 def main():
@@ -69,6 +97,12 @@ def main():
     tap.check('every hook is a function that only tests reach', [
         name for name in sorted(HOOKS)
         if name not in defined or name in used])
+    unused = unused_macros(root)
+    tap.check('every macro and inline function is named', [
+        f'{path}: {name}' for name, path in sorted(unused.items())
+        if name not in MACROS])
+    tap.check('every macro in the list is one that nothing names', [
+        name for name in sorted(MACROS) if name not in unused])
     tap.finish()
 
 

@@ -271,35 +271,35 @@ reset_event(struct kfd_process *p, void *arg)
 
 /* One row of the dispatch: the kernel takes min(size, known) bytes. */
 struct call {
-    uint32_t nr, bytes, old_bytes;
+    uint32_t nr, bytes;
     int (*run)(struct kfd_process *p, void *arg);
 };
 
 static const struct call calls[] = {
-    {0x01, 8, 8, kfd_get_version},
-    {0x02, 96, 88, kfd_do_create_queue},
-    {0x03, 8, 8, kfd_do_destroy_queue},
-    {0x04, 32, 32, set_memory_policy},
-    {0x05, 40, 40, get_clocks},
-    {0x07, 24, 24, kfd_do_update_queue},
-    {0x08, 32, 32, kfd_do_create_event},
-    {0x09, 8, 8, kfd_do_destroy_event},
-    {0x0a, 8, 8, set_event},
-    {0x0b, 8, 8, reset_event},
-    {0x11, 16, 16, set_scratch_va},
-    {0x12, 40, 40, get_tile_config},
-    {0x13, 24, 24, set_trap_handler},
-    {0x14, 16, 16, get_apertures},
-    {0x15, 8, 8, acquire_vm},
-    {0x16, 40, 40, kfd_do_alloc},
-    {0x17, 8, 8, kfd_do_free},
-    {0x18, 24, 24, kfd_do_map},
-    {0x19, 24, 24, kfd_do_unmap},
-    {0x1d, 24, 24, kfd_do_import},
-    {0x21, 4, 4, set_xnack},
-    {0x23, 16, 16, kfd_do_available},
-    {0x24, 16, 16, kfd_do_export},
-    {0x25, 16, 16, runtime_enable},
+    {0x01, 8, kfd_get_version},
+    {0x02, 96, kfd_do_create_queue},
+    {0x03, 8, kfd_do_destroy_queue},
+    {0x04, 32, set_memory_policy},
+    {0x05, 40, get_clocks},
+    {0x07, 24, kfd_do_update_queue},
+    {0x08, 32, kfd_do_create_event},
+    {0x09, 8, kfd_do_destroy_event},
+    {0x0a, 8, set_event},
+    {0x0b, 8, reset_event},
+    {0x11, 16, set_scratch_va},
+    {0x12, 40, get_tile_config},
+    {0x13, 24, set_trap_handler},
+    {0x14, 16, get_apertures},
+    {0x15, 8, acquire_vm},
+    {0x16, 40, kfd_do_alloc},
+    {0x17, 8, kfd_do_free},
+    {0x18, 24, kfd_do_map},
+    {0x19, 24, kfd_do_unmap},
+    {0x1d, 24, kfd_do_import},
+    {0x21, 4, set_xnack},
+    {0x23, 16, kfd_do_available},
+    {0x24, 16, kfd_do_export},
+    {0x25, 16, runtime_enable},
 };
 
 int
