@@ -384,6 +384,19 @@ expect_block(const struct fleet *rig, const struct rig_case *c,
 }
 
 void
+rig_write(struct fleet *rig)
+{
+    uint32_t r;
+
+    memset(rig->got, RIG_POISON, rig->side_bytes);
+    for (r = 0; r < rig->n; r++) {
+        expect_ok(
+            hcq_buffer_write(rig->in[r], 0, rig->inputs[r], rig->side_bytes));
+        expect_ok(hcq_buffer_write(rig->out[r], 0, rig->got, rig->side_bytes));
+    }
+}
+
+void
 rig_prepare(struct fleet *rig, const struct rig_case *c)
 {
     struct hcq_collective_rank ranks[RIG_RANKS_MAX];
@@ -397,12 +410,9 @@ rig_prepare(struct fleet *rig, const struct rig_case *c)
         if (ranks[r].in)
             fill_random(c->dtype, rig->inputs[r] + ranks[r].in_offset,
                         in_blocks(rig, c) * c->count, &state);
-        expect_ok(
-            hcq_buffer_write(rig->in[r], 0, rig->inputs[r], rig->side_bytes));
         memset(rig->wanted[r], RIG_POISON, rig->side_bytes);
-        expect_ok(
-            hcq_buffer_write(rig->out[r], 0, rig->wanted[r], rig->side_bytes));
     }
+    rig_write(rig);
     for (r = 0; r < rig->n; r++) {
         if (ranks[r].out && ranks[r].out == rig->in[r])
             memcpy(rig->wanted[r], rig->inputs[r], rig->side_bytes);

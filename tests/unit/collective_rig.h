@@ -51,6 +51,8 @@ void rig_describe(struct fleet *rig, const struct rig_case *c,
                   struct hcq_collective_desc *out_desc);
 /* Random inputs on the devices, poisoned outputs; and what is expected. */
 void rig_prepare(struct fleet *rig, const struct rig_case *c);
+/* The same inputs once more, and poisoned outputs. */
+void rig_write(struct fleet *rig);
 /* The graph with the collective, ended. */
 void rig_build(struct fleet *rig, const struct rig_case *c,
                struct hcq_graph **out_graph,

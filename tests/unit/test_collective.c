@@ -6,7 +6,7 @@
  * usage: test_collective DEVICES N...
  * DEVICES as rig_open takes them; N: how many.
  */
-#include "collective_rig.h"
+#include "collective_moved.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,84 +19,6 @@
 static const char *devices = "CPU";
 static uint32_t n_devices[4], n_sets;
 
-/* Whether its links allow the algorithm. */
-static bool
-is_possible(struct fleet *rig, const struct rig_case *c)
-{
-    struct hcq_collective_info info = {.struct_size = sizeof(info)};
-    struct hcq_collective_rank ranks[RIG_RANKS_MAX];
-    struct hcq_collective_desc desc;
-    bell_status status;
-
-    rig_describe(rig, c, ranks, &desc);
-    status = hcq_collective_explain(&desc, &info);
-    if (status == BELL_E_UNSUPPORTED)
-        return false;
-    expect_ok(status);
-    return true;
-}
-
-/* What one rank has read and written of another one's memory. */
-struct moved {
-    bool is_counted;
-    uint64_t read[RIG_RANKS_MAX][RIG_RANKS_MAX];
-    uint64_t written[RIG_RANKS_MAX][RIG_RANKS_MAX];
-};
-
-static void
-count_moved(struct fleet *rig, struct moved *moved)
-{
-    uint32_t a, b;
-
-    memset(moved, 0, sizeof(*moved));
-    for (a = 0; a < rig->n; a++) {
-        for (b = 0; b < rig->n; b++) {
-            struct hcq_link_bytes bytes = {.struct_size = sizeof(bytes)};
-
-            struct hcq_device_link link = {.struct_size = sizeof(link)};
-
-            if (a == b)
-                continue;
-            expect_ok(hcq_device_get_link(rig->devs[a], rig->devs[b], &link));
-            if (link.kind <= HCQ_LINK_SELF)
-                continue;
-            expect_ok(
-                hcq_device_link_bytes(rig->devs[a], rig->devs[b], &bytes));
-            moved->is_counted = true;
-            moved->read[a][b] = bytes.copy_read + bytes.kernel_read;
-            moved->written[a][b] = bytes.copy_written + bytes.kernel_written;
-        }
-    }
-}
-
-/* What the cards have counted is what the plan says. */
-static void
-check_moved(struct fleet *rig, const struct rig_case *c,
-            const struct hcq_collective *collective, const struct moved *before)
-{
-    struct hcq_collective_info info = {.struct_size = sizeof(info)};
-    struct moved after;
-    uint32_t a, b;
-
-    hcq_collective_get_info(collective, &info);
-    count_moved(rig, &after);
-    for (a = 0; a < rig->n && after.is_counted; a++) {
-        for (b = 0; b < rig->n; b++) {
-            uint64_t n = after.read[b][a] - before->read[b][a] +
-                         after.written[a][b] - before->written[a][b];
-
-            if (n != info.link_bytes[a][b])
-                fail_msg("%s by %s of %u x %llu %s: %llu bytes from rank %u to "
-                         "%u, not %llu",
-                         hcq_collective_kind_name(c->kind),
-                         hcq_collective_algorithm_name(c->by), rig->n,
-                         (unsigned long long)c->count, hcq_dtype_name(c->dtype),
-                         (unsigned long long)n, a, b,
-                         (unsigned long long)info.link_bytes[a][b]);
-        }
-    }
-}
-
 /* Twice, as a graph is for. */
 static void
 run_case(struct fleet *rig, const struct rig_case *c)
@@ -104,17 +26,17 @@ run_case(struct fleet *rig, const struct rig_case *c)
     struct hcq_collective *collective;
     struct hcq_graph *graph;
     struct rig_case again = *c;
-    struct moved before;
+    struct rig_moved before;
     int i;
 
     rig_build(rig, c, &graph, &collective);
     for (i = 0; i < 2; i++) {
         again.seed += (uint64_t)i;
         rig_prepare(rig, &again);
-        count_moved(rig, &before);
+        rig_count_moved(rig, &before);
         expect_ok(hcq_graph_submit(graph, NULL));
         expect_ok(hcq_collective_wait(collective, graph, RIG_WAIT_NS));
-        check_moved(rig, c, collective, &before);
+        rig_check_moved(rig, c, collective, &before);
         rig_check(rig, &again, i ? "again" : "once");
     }
     hcq_graph_destroy(graph);
@@ -130,23 +52,9 @@ run_algorithms(struct fleet *rig, struct rig_case *c)
          by++) {
         c->by = (enum hcq_collective_algorithm)by;
         c->seed++;
-        if (is_possible(rig, c))
+        if (rig_can(rig, c))
             run_case(rig, c);
     }
-}
-
-/* Adreno has no float64, for one. */
-static bool
-lacks_dtype(struct fleet *rig, enum hcq_dtype dtype)
-{
-    const struct hcq_sum_kernel kernel = {.dtype = dtype, .n_terms = 2};
-    struct hcq_sum_program program;
-    bell_status status =
-        tensor_sums_get(rig->sums, rig->devs[0], &kernel, &program);
-
-    if (status != BELL_E_UNSUPPORTED)
-        expect_ok(status);
-    return status != BELL_OK;
 }
 
 /* All dtypes of both sums; the other kinds only move bytes. */
@@ -157,7 +65,7 @@ sweep_dtypes(struct fleet *rig)
     enum hcq_dtype dtype;
 
     for (dtype = 0; dtype < HCQ_DTYPE_COUNT; dtype++) {
-        if (lacks_dtype(rig, dtype)) {
+        if (rig_lacks(rig, dtype)) {
             print_message("# no %s: %s\n", hcq_dtype_name(dtype),
                           bell_error_last()->message);
             continue;

@@ -1,7 +1,7 @@
 /* Plans of collectives: which bytes go where, by formulas; which algorithm is
  * taken; what is refused; and what memory that runs out leaves behind.
  */
-#include "collective_rig.h"
+#include "collective_moved.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,7 @@
 #include "base/alloc.h"
 #include "tests/unit/expect.h"
 
-#define N    4u
-#define LINE 64u
+#define N 4u
 
 static struct hcq_device *devs[N];
 static struct hcq_buffer *bufs[N];
@@ -76,66 +75,18 @@ explain(enum hcq_collective_kind kind, enum hcq_collective_algorithm by,
 
 /* ---- bytes --------------------------------------------------------------- */
 
-/* Bytes of chunk i where `bytes` are cut into N. */
-static uint64_t
-chunk(uint64_t bytes, uint32_t i)
-{
-    uint64_t each = ((bytes + N - 1) / N + LINE - 1) / LINE * LINE;
-    uint64_t first = i * each;
-
-    if (first >= bytes)
-        return 0;
-    return bytes - first < each ? bytes - first : each;
-}
-
-/* By formula, from one rank to another one: S bytes are `count` elements. */
+/* By formula, from one rank to another one. */
 static uint64_t
 formula(uint32_t from, uint32_t to)
 {
-    uint64_t s = desc.count * hcq_dtype_bytes(desc.dtype), wide = s;
-    bool up = to == from + 1, down = from == to + 1;
-    bool next = to == (from + 1) % N;
+    const struct rig_case c = {.kind = desc.kind,
+                               .by = info.algorithm,
+                               .dtype = desc.dtype,
+                               .count = desc.count,
+                               .root = desc.root,
+                               .target = desc.target};
 
-    if (desc.dtype == HCQ_DTYPE_F16 && from > 0)
-        wide = 2 * s; /* partial sums in float32 */
-    switch (desc.kind) {
-    case HCQ_COLLECTIVE_ALL_REDUCE:
-        return info.algorithm == HCQ_COLLECTIVE_ONE_SHOT ? s
-               : info.algorithm == HCQ_COLLECTIVE_TWO_SHOT
-                   ? chunk(s, to) + chunk(s, from)
-               : up   ? wide
-               : down ? s
-                      : 0;
-    case HCQ_COLLECTIVE_REDUCE_SCATTER:
-        return info.algorithm == HCQ_COLLECTIVE_ONE_SHOT ? s
-               : up                                      ? N * wide
-               : down                                    ? (to + 1) * s
-                                                         : 0;
-    case HCQ_COLLECTIVE_ALL_GATHER:
-        return info.algorithm == HCQ_COLLECTIVE_ONE_SHOT ? s
-               : next                                    ? (N - 1) * s
-                                                         : 0;
-    case HCQ_COLLECTIVE_BROADCAST:
-        if (to == desc.root)
-            return 0;
-        if (info.algorithm == HCQ_COLLECTIVE_TWO_SHOT)
-            return from == desc.root ? chunk(s, to) + chunk(s, from)
-                                     : chunk(s, from);
-        if (info.algorithm == HCQ_COLLECTIVE_RING)
-            return next ? s : 0;
-        return from == desc.root ? s : 0;
-    case HCQ_COLLECTIVE_ALL_TO_ALL:
-        return s;
-    case HCQ_COLLECTIVE_GATHER:
-        return to == desc.root ? s : 0;
-    case HCQ_COLLECTIVE_SCATTER:
-        return from == desc.root ? s : 0;
-    case HCQ_COLLECTIVE_SEND:
-        return from == desc.root && to == desc.target ? s : 0;
-    case HCQ_COLLECTIVE_KIND_COUNT:
-        break;
-    }
-    return UINT64_MAX;
+    return rig_formula(&c, N, from, to);
 }
 
 static void
