@@ -141,6 +141,7 @@ struct plan {
     uint32_t sm_version;        /* that the driver tells; 0: the chip's */
     bool confidential;
     bool ordered; /* rings in BAR0 stay behind stores through BAR1 */
+    bool lenient; /* nvgpu_chip's */
     uint32_t hidden, denied, gone; /* rm_machine's, as first_is_old */
     uint32_t compute_mode;
     bool first_is_old;
@@ -215,6 +216,7 @@ nvsim_machine_create(const struct plan *plan, const char *spec,
         machine->own_chip.usable_bytes = machine->own_chip.vidmem_bytes;
     machine->own_chip.bar0_overtakes &= !plan->ordered;
     machine->own_chip.flip_every = plan->flip_every;
+    machine->own_chip.is_lenient = plan->lenient;
     if (plan->sm_version)
         machine->own_chip.sm_version = plan->sm_version;
     if (plan->n_sm)
@@ -257,8 +259,9 @@ unknown_nv_spec(const char *spec)
     return bell_fail(
         BELL_E_NO_DEVICE,
         "no simulated NV machine '%.60s'; known: CHIP[*1..%u]"
-        "[,branch=N][,sms=N][,sm=0xVERSION][,bar1=MIB][,cc][,ordered][,flip=N]"
-        "[,hide=N][,deny=N][,gone=N][,first=sm_70][,link=[A-B:]KIND]"
+        "[,branch=N][,sms=N][,sm=0xVERSION][,bar1=MIB][,cc][,ordered]"
+        "[,lenient][,flip=N][,hide=N][,deny=N][,gone=N][,first=sm_70][,link=[A-"
+        "B:]KIND]"
         "[,fabric=absent][,mode=M], chips %s, branches %s",
         spec, RM_MAX_CARDS, chips, branches);
 }
@@ -457,7 +460,9 @@ parse_option(const char *text, size_t n, struct plan *plan)
     }
     plan->confidential |= strcmp(word, "cc") == 0;
     plan->ordered |= strcmp(word, "ordered") == 0;
-    return strcmp(word, "cc") == 0 || strcmp(word, "ordered") == 0;
+    plan->lenient |= strcmp(word, "lenient") == 0;
+    return strcmp(word, "cc") == 0 || strcmp(word, "ordered") == 0 ||
+           strcmp(word, "lenient") == 0;
 }
 
 static bell_status
@@ -509,12 +514,13 @@ nvsim_machine_get(const struct plan *plan, struct rm_machine **out_machine)
     char spec[sizeof(m->spec)];
 
     snprintf(
-        spec, sizeof(spec), "%s*%u,%s,%u,%x,%u,%u,%d,%d,%x,%x,%x,%d,%u,%d,%llx",
+        spec, sizeof(spec),
+        "%s*%u,%s,%u,%x,%u,%u,%d,%d,%d,%x,%x,%x,%d,%u,%d,%llx",
         plan->product ? plan->product->name : plan->chip->name, plan->n_cards,
         plan->version, plan->n_sm, plan->sm_version, plan->bar1_mib,
-        plan->flip_every, plan->confidential, plan->ordered, plan->hidden,
-        plan->denied, plan->gone, plan->first_is_old, plan->compute_mode,
-        plan->no_fabric,
+        plan->flip_every, plan->confidential, plan->ordered, plan->lenient,
+        plan->hidden, plan->denied, plan->gone, plan->first_is_old,
+        plan->compute_mode, plan->no_fabric,
         (unsigned long long)hash_bytes(plan->links, sizeof(plan->links), 0));
     for (m = registry; m; m = m->next) {
         if (strcmp(m->spec, spec) == 0)

@@ -12,6 +12,8 @@
  *   flip=N       a bit of what every N-th kernel or copy wrote turns over
  *   cc           confidential computing is on
  *   ordered      rings in BAR0 stay behind stores through BAR1
+ *   lenient      no traps for what real machines may let pass: fresh memory is
+ *                zeros, and a QMD that changed is sent again as it is
  *   hide=N       card N's node is not there, as in a container
  *   deny=N       a container's rules forbid card N's node: EPERM
  *   gone=N       card N fell off the bus: ENXIO

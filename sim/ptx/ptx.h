@@ -137,6 +137,9 @@ struct sim_ptx_kernel_info {
     const char *name; /* the module's */
     uint32_t param_bytes, shared_bytes, local_bytes, n_regs;
     uint32_t reqntid[3]; /* 0: any */
+    /* What the code reads of %ntid and %nctaid: bit i is axis i of the first,
+     * bit 3 + i of the second. */
+    uint32_t reads_dims;
 };
 
 /* BELL_E_COMPILE, with the line, where the text is not what it should be. */

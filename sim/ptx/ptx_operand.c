@@ -209,19 +209,38 @@ variable_ref(struct px_parse *p, const struct px_symbol *s, unsigned width,
     return px_const_ref(p, s->at, width, base, out);
 }
 
+/* [index] behind the name of an array: the address of that element.
+ * src: PTX ISA 8.7, "Arrays as Operands" */
+static bell_status
+skip_element(struct px_parse *p, struct px_symbol *array)
+{
+    unsigned elem_bytes = px_types[array->type].bits / 8;
+    uint64_t index;
+
+    if (!px_skip(p, '['))
+        return BELL_OK;
+    BELL_TRY(px_take_number(p, UINT32_MAX, &index));
+    if (array->kind != PX_SYM_DYNAMIC && index * elem_bytes >= array->count)
+        return px_error(p, "an element behind the end of the array");
+    array->at += (uint32_t)(index * elem_bytes);
+    return px_expect(p, ']');
+}
+
 /* The address of a variable, as mov gives it. */
 static bell_status
 take_address_of(struct px_parse *p, const struct px_symbol *s, unsigned type,
                 struct px_ref *out)
 {
     unsigned bits = px_types[type].bits;
+    struct px_symbol of = *s;
 
     if (p->kernel->code[p->kernel->n_code - 1].op != PX_MOV ||
         px_types[type].kind == 'f' || bits < 32 || s->kind >= PX_SYM_LABEL ||
         s->kind == PX_SYM_PARAM || (s->kind == PX_SYM_GLOBAL && bits < 64))
         return px_error(p, "a name that is not a value here");
     px_lex_next(&p->lex);
-    return variable_ref(p, s, bits, out);
+    BELL_TRY(skip_element(p, &of));
+    return variable_ref(p, &of, bits, out);
 }
 
 bell_status

@@ -615,6 +615,7 @@ bool
 sim_ptx_kernel(const struct sim_ptx_module *module, const char *name,
                uint32_t number, struct sim_ptx_kernel_info *out)
 {
+    uint32_t axis;
     size_t i;
 
     for (i = name ? 0 : number; i < module->n_kernels; i++) {
@@ -629,6 +630,12 @@ sim_ptx_kernel(const struct sim_ptx_module *module, const char *name,
             .n_regs = k->n_regs,
         };
         memcpy(out->reqntid, k->reqntid, sizeof(out->reqntid));
+        for (axis = 0; axis < 3; axis++) {
+            if (k->specials[PX_NTID_X + axis] != PX_NO_ROW)
+                out->reads_dims |= 1u << axis;
+            if (k->specials[PX_NCTAID_X + axis] != PX_NO_ROW)
+                out->reads_dims |= 8u << axis;
+        }
         return true;
     }
     return false;

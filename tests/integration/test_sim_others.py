@@ -29,9 +29,9 @@ print('gather', Tensor(list(range(40)))[Tensor([3, 39, 0])].tolist())
 
 # Two cards, each of which reads the other's memory.
 SHARDS = '''
-from tinygrad import Tensor
-cards = 'AMD:0', 'AMD:1'
-there = Tensor.arange(256).contiguous().realize().to('AMD:1').realize()
+from tinygrad import Device, Tensor
+cards = Device.DEFAULT + ':0', Device.DEFAULT + ':1'
+there = Tensor.arange(256).contiguous().realize().to(cards[1]).realize()
 print('to', (there + 1).sum().item())
 halves = Tensor([float(i) for i in range(64)]).shard(cards, 0).realize()
 print('sum', (halves * 2).sum().item())
@@ -86,6 +86,21 @@ int main(void)
 '''
 
 
+def check_tinygrad_ptx(tap, home):
+    """Its PTX instead of the machine code that an assembler makes of it."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                          'tinygrad_ptx.py')
+    for chip in ('sm_86*2', 'sm_89*2', 'sm_120*2,ordered'):
+        for what, text, want in (
+                ('one', TENSORS, 'sum [11.0, 22.0, 33.0, 44.0]\n'
+                 'product True\ngather [3, 39, 0]'),
+                ('two', SHARDS, 'to 32896\nsum 4032.0\nproduct True')):
+            done = run('sim', f'NV@sim:{chip},link=pcie,lenient', '--', PYTHON,
+                       script, '-c', text, DEV='NV:PTX', **home)
+            tap.check(f'tinygrad on {what} of {chip}, PTX',
+                      expect(done, 0, out=want))
+
+
 def check_tinygrad(tap, folder):
     there = subprocess.run([PYTHON, '-c', 'import tinygrad'],
                            capture_output=True, check=False)
@@ -128,6 +143,7 @@ def check_tinygrad(tap, folder):
             continue
         tap.check(name, expect(
             done, 0, out='to 32896\nsum 4032.0\nproduct True'))
+    check_tinygrad_ptx(tap, home)
     # It knows no class of sm_80's, and rings BAR0 without a read.
     for chip in ('sm_89', 'sm_89,branch=610', 'sm_120,ordered'):
         name = f'tinygrad on {chip}, up to its first kernel'

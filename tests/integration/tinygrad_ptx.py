@@ -5,11 +5,13 @@ take instead (render/ptx/nv_container.h). All else is tinygrad's own.
 usage: python tinygrad_ptx.py SCRIPT ARGS...   (or -c TEXT, or -m MODULE)
 with DEV=NV:PTX
 """
+import os
 import re
 import runpy
 import struct
 import sys
 
+os.environ['PARALLEL'] = '0'  # other processes would compile without this
 from tinygrad.runtime.support import compiler_cuda
 
 PARAM_BASE = {80: 0x160, 86: 0x160, 89: 0x160, 90: 0x210, 100: 0x380,

@@ -84,6 +84,8 @@ static const struct {
      BELL_E_NO_DEVICE},
     {"NV@sim:sm_90,ordered,ordered", NULL, "'ordered' is given twice",
      BELL_E_NO_DEVICE},
+    {"NV@sim:sm_90,lenient,lenient", NULL, "'lenient' is given twice",
+     BELL_E_NO_DEVICE},
     {"NV@sim:a100,ordered", NULL, "'ordered' has no effect", BELL_E_NO_DEVICE},
     {"NV@sim:rtx4090,cc", NULL, "no confidential computing", BELL_E_NO_DEVICE},
     {"AMD@sim:gfx1100*2,deny=2", NULL, "beyond the last, 1", BELL_E_NO_DEVICE},

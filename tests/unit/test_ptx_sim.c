@@ -172,8 +172,8 @@ test_spaces(void **state)
         START ".local .align 16 .b8 mine[32]; .reg .b16 %h<2>; .reg .u64 %a;\n"
               "mov.b32 {%h0, %h1}, 0x12345678; mov.b32 %r2, {%h1, %h0};\n"
               "st.local.v4.u32 [mine+16], {%r2, %r1, 7, 8};\n"
-              "mov.u64 %a, mine; cvta.local.u64 %a, %a;\n"
-              "ld.v2.u32 {%r3, %r4}, [%a+16]; ld.local.s8 %r5, [mine+19];\n"
+              "mov.u64 %a, mine[16]; cvta.local.u64 %a, %a;\n"
+              "ld.v2.u32 {%r3, %r4}, [%a]; ld.local.s8 %r5, [mine+19];\n"
               "add.u32 %r3, %r3, %r4; add.u32 %r3, %r3, %r5;\n"
               "cvta.global.u64 %a, %rd2; st.u32 [%a], %r3;");
     uint32_t data[40], i;
@@ -258,6 +258,8 @@ test_refused_text(void **state)
         {KERNEL(START "bra nowhere;"), "no label nowhere"},
         {KERNEL(START "mov.u32 %r1, %tid.w;"), "x, y or z"},
         {KERNEL(START "x: x: ret;"), "the name is taken"},
+        {KERNEL(START ".shared .u32 s[4]; mov.u32 %r1, s[4];"),
+         "behind the end of the array"},
         {KERNEL("ret"), "; is missing"},
         {KERNEL("{ .reg .u32 %u; mov.u32 %u, 1; } mov.u32 %u, 2;"),
          "no such register"},

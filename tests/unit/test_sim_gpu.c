@@ -421,7 +421,7 @@ test_headers(void **state)
     rig_finish(&rig, c);
     rig_fini(&rig);
 
-    RIG_REFUSED("sm_90", GR, 32, "0x00000000 is not a header", 0);
+    RIG_REFUSED("sm_90", GR, 32, "0x00001000 is not a header", 0x1000);
     RIG_REFUSED("sm_90", GR, 32, "0x40050017 is not a header", 0x40050017);
     RIG_REFUSED("sm_90", GR, 32, "0xc0000000 is not a header", 0xc0000000);
     RIG_REFUSED("sm_90", GR, 32, "0x20011017 is not a header", 0x20011017, 0);

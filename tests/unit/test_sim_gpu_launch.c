@@ -828,6 +828,33 @@ test_bank_words(void **state)
     }
 }
 
+/* Words that the kernel does not read may be 0, as tinygrad has them. */
+static void
+test_unread_words(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(gens); i++) {
+        const struct gen *g = &gens[i];
+        struct rig rig;
+        struct rig_chan *c = start(&rig, g, add_text);
+
+        make_single(g, RIG_QMD, RIG_BANK0);
+        put_word(RIG_BANK0 + g->ntid, 0);
+        put_word(RIG_BANK0 + g->nctaid + 8, 0);
+        if (g->param_address)
+            put_word64(RIG_BANK0 + g->param_address, 0);
+        launch(c, 0, 0xa);
+        rig_finish(&rig, c);
+        put_word(RIG_BANK0 + g->nctaid + 4, 0);
+        put_word(RIG_QMD + 4 * 13, 1);
+        launch(c, 0, 0xa);
+        (void)rig_expect(&rig, c, 13, "nctaid.y");
+        rig_fini(&rig);
+    }
+}
+
 /* ---- what methods refuse ---- */
 
 static void
@@ -1013,6 +1040,7 @@ main(void)
         cmocka_unit_test(test_refused_qmd),
         cmocka_unit_test(test_refused_registers),
         cmocka_unit_test(test_bank_words),
+        cmocka_unit_test(test_unread_words),
         cmocka_unit_test(test_refused_methods),
         cmocka_unit_test(test_stale),
         cmocka_unit_test(test_channel_state),

@@ -64,6 +64,7 @@ struct nvgpu_chip {
     uint32_t host_va_bits;        /* of semaphores: 40 or 57 */
     uint32_t flip_every; /* a bit of what every so-many-th kernel or copy wrote
                           * last turns over; 0: none */
+    bool is_lenient;     /* of sim_nv.h's option */
     bool bar0_overtakes; /* rings in BAR0 do not wait for stores through BAR1 */
     uint32_t compr_page_bytes; /* RM aligns addresses to it, unless forced */
     uint32_t l2_bytes;

@@ -201,6 +201,8 @@ do_header(struct nvgpu_chan *chan, uint64_t left, uint64_t *out_dw)
         *out_dw = 0;
         return true;
     }
+    if (header == 0) /* DMA_NOP */
+        return true;
     if (op == 0 || op == 2 || op == 6 || (header & 1u << 12))
         return nvgpu_fail(chan, NVGPU_CODE_PBDMA,
                           "0x%08x is not a header of this class", header);

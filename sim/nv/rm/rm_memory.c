@@ -8,7 +8,8 @@
  *
  * The real driver gives zeroed pages; here fresh memory holds a pattern, so
  * that a driver which relies on zeros is found: all of an object up to
- * POISON_BYTES, of larger ones the first that many bytes.
+ * POISON_BYTES, of larger ones the first that many bytes. Machines that are
+ * `lenient` are for programs that do rely on it.
  *
  * src: docs/hardware/nvidia-kernel.md, "Memory objects", "CPU mappings";
  * usermode windows: NVIDIA/open-gpu-kernel-modules 580.142,
@@ -149,7 +150,8 @@ mem_create(struct rm_machine *machine, struct rm_card *card,
     if (card)
         card->used_bytes += size_bytes;
     machine->memory_bytes += size_bytes;
-    poison_mem(mem);
+    if (!machine->chip->is_lenient)
+        poison_mem(mem);
     *out_mem = mem;
     return RM_OK;
 }
