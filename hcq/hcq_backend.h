@@ -193,6 +193,7 @@ struct hcq_stream {
 /* ---- devices ------------------------------------------------------------ */
 
 struct hcq_packet;
+struct kio;
 struct kio_told;
 
 /* BELL_DEBUG=push, in builds that have a decoder: a queue's words as lines.
@@ -449,6 +450,12 @@ hcq_fault_add(struct hcq_fault *fault, const char *format, ...);
 void hcq_device_set_lost(struct hcq_device *dev, const struct hcq_fault *fault);
 /* The same for a kernel interface that cannot go on (kio_broken). */
 void hcq_device_set_cut_off(struct hcq_device *dev, const char *why);
+/* For hcq_device_ops.link_bytes: what the kernel at the bottom has counted of
+ * the cards at these places of PCI. kio NULL: they have different kernels. */
+BELL_MUST_CHECK bell_status hcq_read_link_bytes(
+    const struct hcq_device *dev, const struct hcq_device *other,
+    struct kio *kio, uint32_t place, uint32_t other_place,
+    struct hcq_link_bytes *out_bytes);
 /* Wakes everyone who sleeps on a signal of the device. */
 void hcq_device_wake_all(struct hcq_device *dev);
 

@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "ioctl/kio.h"
+
 const char *
 hcq_link_kind_name(enum hcq_link_kind kind)
 {
@@ -75,6 +77,31 @@ hcq_device_get_link(struct hcq_device *dev, struct hcq_device *other,
     return BELL_OK;
 }
 
+static bell_status
+fail_uncounted(const struct hcq_device *dev, const struct hcq_device *other)
+{
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "nobody counts what %s and %s move between them",
+                     dev->info.name, other->info.name);
+}
+
+bell_status
+hcq_read_link_bytes(const struct hcq_device *dev,
+                    const struct hcq_device *other, struct kio *kio,
+                    uint32_t place, uint32_t other_place,
+                    struct hcq_link_bytes *out_bytes)
+{
+    struct kio_link_bytes bytes;
+
+    if (!kio || !kio_link_bytes(kio, place, other_place, &bytes))
+        return fail_uncounted(dev, other);
+    out_bytes->copy_read = bytes.copy_read;
+    out_bytes->copy_written = bytes.copy_written;
+    out_bytes->kernel_read = bytes.kernel_read;
+    out_bytes->kernel_written = bytes.kernel_written;
+    return BELL_OK;
+}
+
 bell_status
 hcq_device_link_bytes(struct hcq_device *dev, struct hcq_device *other,
                       struct hcq_link_bytes *out_bytes)
@@ -89,9 +116,7 @@ hcq_device_link_bytes(struct hcq_device *dev, struct hcq_device *other,
     BELL_TRY(hcq_check_process(dev));
     BELL_TRY(hcq_check_process(other));
     if (dev->ops != other->ops || !dev->ops->link_bytes)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "nobody counts what %s and %s move between them",
-                         dev->info.name, other->info.name);
+        return fail_uncounted(dev, other);
     BELL_TRY(dev->ops->link_bytes(dev, other, &bytes));
     hcq_give_info(out_bytes, &bytes, sizeof(bytes));
     return BELL_OK;

@@ -81,19 +81,10 @@ amd_link_bytes(struct hcq_device *base, struct hcq_device *of,
                struct hcq_link_bytes *out_bytes)
 {
     struct amd_device *dev = amd_device_of(base), *other = amd_device_of(of);
-    struct kio_link_bytes bytes;
 
-    if (dev->process != other->process ||
-        !kio_link_bytes(dev->process->kio, pci_place(&dev->topology),
-                        pci_place(&other->topology), &bytes))
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "nobody counts what %s and %s move between them",
-                         base->info.name, of->info.name);
-    out_bytes->copy_read = bytes.copy_read;
-    out_bytes->copy_written = bytes.copy_written;
-    out_bytes->kernel_read = bytes.kernel_read;
-    out_bytes->kernel_written = bytes.kernel_written;
-    return BELL_OK;
+    return hcq_read_link_bytes(
+        base, of, dev->process == other->process ? dev->process->kio : NULL,
+        pci_place(&dev->topology), pci_place(&other->topology), out_bytes);
 }
 
 bell_status

@@ -207,17 +207,8 @@ nv_link_bytes(struct hcq_device *base, struct hcq_device *other,
               struct hcq_link_bytes *out_bytes)
 {
     struct nv_device *dev = nv_device_of(base), *owner = nv_device_of(other);
-    struct kio_link_bytes bytes;
 
-    if (!nv_same_machine(dev, owner) ||
-        !kio_link_bytes(dev->kio, nv_pci_place(dev), nv_pci_place(owner),
-                        &bytes))
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "nobody counts what %s and %s move between them",
-                         base->info.name, other->info.name);
-    out_bytes->copy_read = bytes.copy_read;
-    out_bytes->copy_written = bytes.copy_written;
-    out_bytes->kernel_read = bytes.kernel_read;
-    out_bytes->kernel_written = bytes.kernel_written;
-    return BELL_OK;
+    return hcq_read_link_bytes(
+        base, other, nv_same_machine(dev, owner) ? dev->kio : NULL,
+        nv_pci_place(dev), nv_pci_place(owner), out_bytes);
 }
