@@ -1,6 +1,9 @@
 /* Collectives one of whose devices is lost, hangs, or whose kernel refuses
  * calls: the message names device, command and collective, the others go
  * on and stay usable, nothing is kept.
+ *
+ * usage: test_collective_fault [every]
+ * every: each call of the kernel fails in turn, not some of them.
  */
 #include "collective_rig.h"
 
@@ -277,56 +280,140 @@ test_several(void **state)
 #define STEP        (IS_SANITIZED ? 29u : 3u)
 #define HEAP_MAPS   4u
 
-/* What a program has of two devices. */
+#define ELEMS   64u
+#define N_STEPS 2u
+
+/* What a program that trains has of two devices: each gets inputs from the
+ * host, makes gradients of them and the weights, sums those of both, and adds
+ * the sum to its weights. */
 struct life {
     struct hcq_device *devs[2];
     struct hcq_queue *queues[2];
-    struct hcq_buffer *bufs[2];
+    struct hcq_buffer *inputs[2], *fresh[2]; /* the host's; the device's */
+    struct hcq_buffer *weights[2], *grads[2];
     struct tensor_sums *sums;
     struct hcq_graph *graph;
     struct hcq_collective *collective;
+    uint32_t bad_rank; /* its device reads where nothing is; 2: none does */
+    uint32_t bad_at;   /* before that command of it */
 };
 
+static struct hcq_graph_arg
+whole(const struct hcq_buffer *buf, uint32_t access)
+{
+    return hcq_graph_memory(buf->va, ELEMS * 4, access);
+}
+
+/* The bad command, where it stands before the rank's command `at`. */
+static void
+add_bad(struct life *l, uint32_t rank, uint32_t at)
+{
+    struct hcq_graph_arg to = whole(l->fresh[rank], HCQ_ACCESS_WRITE);
+    struct hcq_graph_arg from = hcq_graph_memory(BAD_VA, 64, HCQ_ACCESS_READ);
+
+    if (l->bad_rank == rank && l->bad_at == at)
+        hcq_graph_copy(l->graph, l->devs[rank], &to, &from, 64);
+}
+
+/* out = a + b */
 static bell_status
-live(struct life *l, const char *const names[2], bool *out_right)
+add_sum_of(struct life *l, uint32_t rank, const struct hcq_buffer *out,
+           const struct hcq_buffer *a, const struct hcq_buffer *b)
+{
+    const struct hcq_sum_kernel kernel = {.dtype = HCQ_DTYPE_I32, .n_terms = 2};
+    struct hcq_graph_arg args[4] = {
+        whole(out, HCQ_ACCESS_WRITE), whole(a, HCQ_ACCESS_READ),
+        whole(b, HCQ_ACCESS_READ), hcq_graph_word(ELEMS)};
+    struct hcq_sum_program program;
+    uint32_t grid[3] = {1, 1, 1};
+
+    BELL_TRY(tensor_sums_get(l->sums, l->devs[rank], &kernel, &program));
+    grid[0] = (ELEMS + program.group_elems - 1) / program.group_elems;
+    hcq_graph_exec(l->graph, program.prog, args, 4, grid,
+                   program.local[0] ? program.local : NULL);
+    return BELL_OK;
+}
+
+static bell_status
+open_rank(struct life *l, const char *name, uint32_t r)
+{
+    uint32_t zeros[ELEMS] = {0};
+
+    BELL_TRY(hcq_device_open(name, &l->devs[r]));
+    BELL_TRY(hcq_queue_create(l->devs[r], HCQ_QUEUE_COMPUTE, &l->queues[r]));
+    BELL_TRY(hcq_buffer_create(l->devs[r], ELEMS * 4, HCQ_MEM_HOST_VISIBLE,
+                               &l->inputs[r]));
+    BELL_TRY(hcq_buffer_create(l->devs[r], ELEMS * 4, 0, &l->fresh[r]));
+    BELL_TRY(hcq_buffer_create(l->devs[r], ELEMS * 4, 0, &l->weights[r]));
+    BELL_TRY(hcq_buffer_create(l->devs[r], ELEMS * 4, 0, &l->grads[r]));
+    return hcq_buffer_write(l->weights[r], 0, zeros, sizeof(zeros));
+}
+
+static bell_status
+build_step(struct life *l)
 {
     const struct hcq_graph_desc graph_desc = {
         .struct_size = sizeof(graph_desc), .queues = l->queues, .n_queues = 2};
     struct hcq_collective_rank ranks[2];
-    struct hcq_collective_desc desc = {
+    const struct hcq_collective_desc desc = {
         .struct_size = sizeof(desc),
-        .algorithm = HCQ_COLLECTIVE_ONE_SHOT,
+        .algorithm = HCQ_COLLECTIVE_TWO_SHOT,
         .dtype = HCQ_DTYPE_I32,
-        .count = 64,
+        .name = "gradients",
+        .count = ELEMS,
         .ranks = ranks,
         .n_ranks = 2,
         .get_program = tensor_sums_get,
+        .user = l->sums,
     };
-    uint32_t words[64], r, i;
+    uint32_t r;
+
+    BELL_TRY(hcq_graph_create(&graph_desc, &l->graph));
+    for (r = 0; r < 2; r++) {
+        struct hcq_graph_arg to = whole(l->fresh[r], HCQ_ACCESS_WRITE);
+        struct hcq_graph_arg from = whole(l->inputs[r], HCQ_ACCESS_READ);
+
+        ranks[r] = (struct hcq_collective_rank){
+            .dev = l->devs[r], .in = l->grads[r], .out = l->grads[r]};
+        add_bad(l, r, 0);
+        hcq_graph_copy(l->graph, l->devs[r], &to, &from, ELEMS * 4);
+        add_bad(l, r, 1);
+        BELL_TRY(add_sum_of(l, r, l->grads[r], l->fresh[r], l->weights[r]));
+        add_bad(l, r, 2);
+    }
+    BELL_TRY(hcq_collective_add(l->graph, &desc, &l->collective));
+    for (r = 0; r < 2; r++) {
+        add_bad(l, r, 3);
+        BELL_TRY(add_sum_of(l, r, l->weights[r], l->weights[r], l->grads[r]));
+    }
+    return hcq_graph_end(l->graph);
+}
+
+/* Weights are w + 3 i + 2 w after a step: 0, 3 i, 12 i. */
+static bell_status
+live(struct life *l, const char *const names[2], bool *out_right)
+{
+    uint32_t words[ELEMS], r, i, k, want = 0;
 
     *out_right = true;
     BELL_TRY(tensor_sums_create(&l->sums));
-    desc.user = l->sums;
-    for (r = 0; r < 2; r++) {
-        BELL_TRY(hcq_device_open(names[r], &l->devs[r]));
-        BELL_TRY(
-            hcq_queue_create(l->devs[r], HCQ_QUEUE_COMPUTE, &l->queues[r]));
-        BELL_TRY(hcq_buffer_create(l->devs[r], 256, 0, &l->bufs[r]));
-        for (i = 0; i < 64; i++)
-            words[i] = (r + 1) * i;
-        BELL_TRY(hcq_buffer_write(l->bufs[r], 0, words, 256));
-        ranks[r] = (struct hcq_collective_rank){
-            .dev = l->devs[r], .in = l->bufs[r], .out = l->bufs[r]};
+    for (r = 0; r < 2; r++)
+        BELL_TRY(open_rank(l, names[r], r));
+    BELL_TRY(build_step(l));
+    for (k = 0; k < N_STEPS; k++) {
+        for (r = 0; r < 2; r++) {
+            for (i = 0; i < ELEMS; i++)
+                words[i] = (r + 1) * i;
+            BELL_TRY(hcq_buffer_write(l->inputs[r], 0, words, sizeof(words)));
+        }
+        BELL_TRY(hcq_graph_submit(l->graph, NULL));
+        BELL_TRY(hcq_collective_wait(l->collective, l->graph, RIG_WAIT_NS));
+        want = 3 * want + 3;
     }
-    BELL_TRY(hcq_graph_create(&graph_desc, &l->graph));
-    BELL_TRY(hcq_collective_add(l->graph, &desc, &l->collective));
-    BELL_TRY(hcq_graph_end(l->graph));
-    BELL_TRY(hcq_graph_submit(l->graph, NULL));
-    BELL_TRY(hcq_collective_wait(l->collective, l->graph, RIG_WAIT_NS));
     for (r = 0; r < 2; r++) {
-        BELL_TRY(hcq_buffer_read(l->bufs[r], 0, words, 256));
-        for (i = 0; i < 64; i++)
-            *out_right &= words[i] == 3 * i;
+        BELL_TRY(hcq_buffer_read(l->weights[r], 0, words, sizeof(words)));
+        for (i = 0; i < ELEMS; i++)
+            *out_right &= words[i] == want * i;
     }
     return BELL_OK;
 }
@@ -340,12 +427,17 @@ end_life(struct life *l)
     hcq_collective_destroy(l->collective);
     tensor_sums_destroy(l->sums);
     for (r = 0; r < 2; r++) {
-        hcq_buffer_destroy(l->bufs[r]);
+        hcq_buffer_destroy(l->inputs[r]);
+        hcq_buffer_destroy(l->fresh[r]);
+        hcq_buffer_destroy(l->weights[r]);
+        hcq_buffer_destroy(l->grads[r]);
         hcq_queue_destroy(l->queues[r]);
     }
     hcq_device_close(l->devs[0]);
     hcq_device_close(l->devs[1]);
 }
+
+static unsigned step = STEP;
 
 /* The n-th call of each device's own fails, alone or with all behind it. */
 static void
@@ -356,8 +448,8 @@ fail_calls(const char *backend, const char *box, const char *plus)
     char names[2][96];
     const char *list[2] = {names[0], names[1]};
 
-    for (n = 1; n_good < GOOD_ENOUGH; n += n_good ? 1 : STEP) {
-        struct life life = {.graph = NULL};
+    for (n = 1; n_good < GOOD_ENOUGH; n += n_good ? 1 : step) {
+        struct life life = {.bad_rank = 2};
         bell_status status;
         bool right;
         int r;
@@ -397,15 +489,82 @@ test_calls(void **state)
     fail_calls("AMD", "gfx942*2", "");
 }
 
+/* ---- devices that are lost in the middle --------------------------------- */
+
+#define N_KILLS (IS_SANITIZED ? 8u : 24u)
+
+/* The step ends with the device's name and a cause, and leaves nothing. */
+static void
+kill_one(const char *const names[2], uint32_t bad_rank, uint32_t bad_at)
+{
+    struct life life = {.bad_rank = bad_rank, .bad_at = bad_at};
+    struct hcq_fault fault;
+    uint32_t r, n_lost = 0;
+    bell_status status;
+    bool right;
+
+    bell_error_clear();
+    status = live(&life, names, &right);
+    if (status != BELL_E_DEVICE_LOST)
+        fail_msg("%s, rank %u at %u: status %d, %s", names[0], bad_rank, bad_at,
+                 status, bell_error_last()->message);
+    if (!strstr(bell_error_last()->message, "is lost") &&
+        !strstr(bell_error_last()->message, "reset"))
+        fail_msg("%s, rank %u at %u: %s", names[0], bad_rank, bad_at,
+                 bell_error_last()->message);
+    for (r = 0; r < 2; r++) {
+        if (!life.devs[r] || hcq_device_status(life.devs[r]) == BELL_OK)
+            continue;
+        hcq_device_fault(life.devs[r], &fault);
+        assert_true(fault.kind != HCQ_FAULT_NONE && fault.text[0]);
+        n_lost++;
+    }
+    assert_true(n_lost > 0);
+    if (bad_rank < 2)
+        assert_int_equal(hcq_device_status(life.devs[bad_rank]),
+                         BELL_E_DEVICE_LOST);
+    end_life(&life);
+    expect_kept();
+}
+
+/* Where, is chosen at random; the same in each run. */
+static void
+test_kills(void **state)
+{
+    const char *const nv[2] = {"NV:0@sim:h100*2", "NV:1@sim:h100*2"};
+    const char *const mixed[2] = {"CPU", "NV:0@sim:sm_90"};
+    uint64_t seed = 20261130;
+    char names[2][96];
+    const char *amd[2] = {names[0], names[1]};
+    uint32_t i, r;
+
+    (void)state;
+    for (i = 0; i < N_KILLS; i++) {
+        kill_one(nv, (uint32_t)(rig_random(&seed) % 2),
+                 (uint32_t)(rig_random(&seed) % 4));
+        kill_one(mixed, 1, (uint32_t)(rig_random(&seed) % 4));
+    }
+    /* cards that reset with one of the first submissions: each is a program of
+     * its own, which may use the card no more */
+    for (i = 1; i <= 2 * N_STEPS; i++) {
+        for (r = 0; r < 2; r++)
+            snprintf(names[r], sizeof(names[r]),
+                     "AMD:%u@fault:any:99999=EIO@sim:gfx942*2,reset=%u", r,
+                     1 + i % N_STEPS);
+        kill_one(amd, 2, 0);
+    }
+}
+
 int
-main(void)
+main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_several),
-        cmocka_unit_test(test_hung),
-        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_several), cmocka_unit_test(test_hung),
+        cmocka_unit_test(test_calls),   cmocka_unit_test(test_kills),
         cmocka_unit_test(test_lost),
     };
 
+    if (argc > 1 && strcmp(argv[1], "every") == 0)
+        step = 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
