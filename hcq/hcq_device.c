@@ -235,6 +235,8 @@ no_such_device(const struct hcq_backend *backend, unsigned idx,
     if (n_known == 0 && backend->has_names)
         snprintf(why, sizeof(why), ": %.*s", (int)sizeof(why) - 3,
                  bell_error_last()->message);
+    else if (n_known == 0)
+        snprintf(why, sizeof(why), " (doorbell doctor says what is missing)");
     return bell_fail(BELL_E_NO_DEVICE, "no device %s:%u; there %s %u of %s%s",
                      backend->name, idx, n_known == 1 ? "is" : "are", n_known,
                      backend->name, why);

@@ -1,6 +1,7 @@
 /* Facts of drivers: which driver is asked, and what none of them has to do. */
 #include "hcq/hcq_facts_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -96,6 +97,17 @@ hcq_device_unproven(struct hcq_device *dev)
     const struct hcq_facts_ops *ops = facts_of(dev);
 
     return ops->unproven ? ops->unproven(dev) : "";
+}
+
+void
+hcq_device_assumed(struct hcq_device *dev, char *text, size_t size_bytes)
+{
+    const struct hcq_facts_ops *ops = facts_of(dev);
+
+    assert(size_bytes > 0);
+    text[0] = '\0';
+    if (ops->assumed)
+        ops->assumed(dev, text, size_bytes);
 }
 
 void

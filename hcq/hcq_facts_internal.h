@@ -16,6 +16,7 @@ struct hcq_facts_ops {
     bell_status (*program)(const struct hcq_program_base *prog,
                            hcq_fact_fn *tell, void *user);
     const char *(*unproven)(struct hcq_device *dev);
+    void (*assumed)(struct hcq_device *dev, char *text, size_t size_bytes);
     /* The backend's own part of a gauge. */
     bell_status (*gauge_open)(uint32_t idx, void **out_state);
     bell_status (*gauge_of)(struct hcq_device *dev, void **out_state);

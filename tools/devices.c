@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "base/chip.h"
 #include "base/json.h"
-#include "hcq/hcq.h"
+#include "hcq/hcq_facts.h"
 #include "ioctl/kio_interface.h"
 #include "tools/links.h"
 #include "tools/machine/machine.h"
@@ -21,6 +21,7 @@ struct entry {
     struct hcq_device_info info;
     uint32_t clock_mhz; /* now; 0: it does not tell */
     bool is_asleep;     /* and so was not opened */
+    char assumed[160];  /* hcq_device_assumed's */
     struct machine_engines engines;
 };
 
@@ -107,6 +108,7 @@ read_info(const char *name, struct entry *entry)
     if (hcq_device_clock_mhz(dev, &entry->clock_mhz) != BELL_OK)
         entry->clock_mhz = 0;
     machine_read_engines(dev, &entry->engines);
+    hcq_device_assumed(dev, entry->assumed, sizeof(entry->assumed));
     hcq_device_close(dev);
     return BELL_OK;
 }
@@ -179,6 +181,8 @@ print_entry(const struct entry *entry)
                     i ? "," : "; engines:", entry->engines.list[i].what,
                     entry->engines.list[i].text);
     tool_printf("\n");
+    if (entry->assumed[0])
+        tool_printf("         %s\n", entry->assumed);
 }
 
 /* What the product is sold with; no member where none is known. */
@@ -264,6 +268,8 @@ put_entry(struct json *json, const struct entry *entry)
                  entry->engines.list[i].text);
     json_end(json);
     put_product(json, info);
+    if (entry->assumed[0])
+        json_str(json, "assumed", entry->assumed);
     json_end(json);
 }
 

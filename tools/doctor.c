@@ -336,7 +336,7 @@ check_nvidia(struct findings *findings)
     struct hcq_device_info info = {.struct_size = sizeof(info)};
     struct hcq_device *dev;
     bell_status status;
-    char path[256];
+    char path[256], assumed[160];
     const char *unproven;
 
     if (access("/dev/nvidiactl", F_OK) != 0)
@@ -358,7 +358,11 @@ check_nvidia(struct findings *findings)
         add(findings, "NVIDIA GPU", VERDICT_NOTE, NULL, "passed over: %s",
             hcq_device_passed_over(dev));
     unproven = hcq_device_unproven(dev);
+    hcq_device_assumed(dev, assumed, sizeof(assumed));
     hcq_device_close(dev);
+    if (assumed[0])
+        add(findings, "NVIDIA GPU", VERDICT_NOTE,
+            "`doorbell selftest NV` says whether it works", "%s", assumed);
     if (unproven[0])
         add(findings, "Blackwell", VERDICT_NOTE,
             "`doorbell selftest NV` says whether they work",

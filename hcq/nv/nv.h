@@ -139,6 +139,7 @@ struct nv_chip {
     uint32_t sm;         /* 80, 90, 120: compute capability times ten */
     uint32_t code_sm;    /* that code is made for: at most sm */
     uint32_t sm_version; /* as the driver tells it: 0x900 */
+    bool is_assumed;     /* it is not known: sm is the lowest of the class */
     const struct nv_class *host, *compute, *copy, *usermode;
     uint32_t n_gpc, n_tpc_per_gpc, n_sm_per_tpc; /* LITTER: upper bounds */
     uint32_t n_sm;                               /* present */

@@ -183,6 +183,7 @@ choose_generation(struct nv_chip *chip)
             "SM version 0x%x with class 0x%x is not known: used as sm_%u, the "
             "lowest of that class",
             chip->sm_version, chip->compute->number, gen->sm);
+    chip->is_assumed = !is_known;
     chip->sm = gen->sm;
     chip->code_sm = gen->code_sm;
     chip->max_shared_bytes = gen->max_shared_kib * 1024;

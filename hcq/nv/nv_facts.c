@@ -64,6 +64,18 @@ tell_nv_unproven(struct hcq_device *dev)
                : "";
 }
 
+static void
+tell_nv_assumed(struct hcq_device *dev, char *text, size_t size_bytes)
+{
+    const struct nv_chip *chip = &nv_device_of(dev)->chip;
+
+    if (chip->is_assumed)
+        snprintf(text, size_bytes,
+                 "SM version 0x%x is not known: the device is used as sm_%u, "
+                 "the lowest of its class",
+                 chip->sm_version, chip->sm);
+}
+
 static bell_status
 tell_nv_program(const struct hcq_program_base *base, hcq_fact_fn *tell,
                 void *user)
@@ -175,6 +187,7 @@ const struct hcq_facts_ops nv_facts = {
     .device = tell_nv_device,
     .program = tell_nv_program,
     .unproven = tell_nv_unproven,
+    .assumed = tell_nv_assumed,
     .gauge_open = open_nv_gauge,
     .gauge_of = share_nv_gauge,
     .gauge_read = read_nv_gauge,

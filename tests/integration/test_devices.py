@@ -408,6 +408,14 @@ def check_here(tap, with_sim):
         done = run('devices', device, '--json')
         tap.check(f'devices {device} --json', expect(done, 0) +
                   schema_complaints('devices', done.stdout))
+    if with_sim:
+        tap.check('a chip that is taken for another', expect(
+            run('devices', 'NV@sim:sm_120,sm=0xc77'), 0,
+            out='0xc77 is not known: the device is used as sm_120'))
+    done = run('eval', '--device', 'NV:0', '1 + 1')
+    tap.check('where to ask about a device that is not there', [
+        done.stderr for _ in [0] if 'there are 0 of NV' in done.stderr and
+        'doorbell doctor says what is missing' not in done.stderr])
     names = run('devices', '--names')
     done = run('devices', '--names', '--json')
     tap.check('devices --names', expect(names, 0) + expect(done, 0) +

@@ -36,8 +36,11 @@ keep_fact(void *user, const struct hcq_fact *fact)
 static const struct {
     const char *device, *facts;
     bool is_unproven, counts_all; /* memory of every process */
+    const char *assumed;          /* begins so; NULL: nothing is */
 } rows[] = {
     {"NV@sim:sm_90", "host=c86f compute=cbc0 copy=c8b5 ", false, true},
+    {"NV@sim:sm_120,sm=0xc77", "host=ca6f compute=cec0 copy=cab5 ", true, true,
+     "SM version 0xc77 is not known: the device is used as sm_120"},
     {"NV@sim:sm_120", "host=ca6f compute=cec0 copy=cab5 ", true, true},
     {"AMD@sim:gfx942", "xcc=4 sdma=2 sdma_xgmi=14 ", false, true},
     {"AMD@sim:gfx1100", "xcc=1 sdma=2 sdma_xgmi=0 ", false, true},
@@ -60,6 +63,7 @@ open_row(size_t i)
 static void
 devices_tell_their_engines(void **state)
 {
+    char text[160];
     size_t i;
 
     (void)state;
@@ -73,6 +77,11 @@ devices_tell_their_engines(void **state)
         assert_string_equal(all.text, rows[i].facts);
         assert_int_equal(hcq_device_unproven(dev)[0] != '\0',
                          rows[i].is_unproven);
+        hcq_device_assumed(dev, text, sizeof(text));
+        if (rows[i].assumed)
+            assert_non_null(strstr(text, rows[i].assumed));
+        else
+            assert_string_equal(text, "");
         if (all.n > 1)
             expect_fails(hcq_device_facts(dev, keep_fact, &one), BELL_E_IO,
                          "that is enough");
