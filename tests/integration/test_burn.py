@@ -31,7 +31,7 @@ def check_good(tap, device):
 def check_flip(tap, device, every):
     """The bit is told, and nothing else."""
     name = f'{device},flip={every}'
-    for seconds in ('1.5', '15', '150'): # a slow machine needs more for a turn
+    for seconds in ('0.4', '2', '15', '150'): # a slow machine needs more
         done = run('burn', name, '--seconds', seconds, '--json')
         if done.returncode != 0:
             break

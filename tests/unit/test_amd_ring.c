@@ -225,13 +225,15 @@ go_to_word(struct rig *r, uint64_t word)
     r->queue->ring.slot_tail = r->queue->ring.slot_put;
 }
 
-/* At every word, longer ones at some: each begins where it does. */
+/* At every word from which a load goes over the end of the ring, or nearly, and
+ * at some others; long ones at some: each begins where it does. */
 static void
 every_word(struct rig *r, struct load load)
 {
+    uint64_t n_near = load.n_counts < 5 ? load.n_slots + AMD_SDMA_TAIL_DW : 0;
     uint64_t i;
 
-    for (i = 0; i < r->n_slots; i += load.n_counts < 5 ? STEP : LONG_STEP) {
+    for (i = 0; i < r->n_slots; i += i <= n_near ? STEP : LONG_STEP) {
         go_to_word(r, r->n_slots - 1 - i);
         assert_int_equal(run_load(r, &load), r->n_slots - 1 - i);
     }

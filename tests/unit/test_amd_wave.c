@@ -17,6 +17,7 @@
 #include "base/bits.h"
 #include "base/map.h"
 #include "ioctl/sim_count.h"
+#include "sanitized.h"
 
 #define N 256 /* elements of most kernels: four groups of 64 */
 
@@ -943,7 +944,7 @@ test_decode_random(void **state)
     uint32_t words[3], i, n;
 
     (void)state;
-    for (i = 0; i < 500000; i++) {
+    for (i = 0; i < (IS_SANITIZED ? 100000 : 500000); i++) {
         struct isa_insn in;
         const char *why = NULL;
         uint32_t *copy;

@@ -375,8 +375,9 @@ static const struct conv {
     {5, 24, 256, 13, 5, 2, 2, 1},
     {2, 29, 96, 15, 3, 1, 2, 2},
     {4, 77, 130, 10, 3, 3, 0, 1},
-    /* of a CPU's windows: rows of the filter that see the border alone, outputs
-     * of which all rows do; tiles of whole vectors and of halves */
+    /* of a CPU's windows, and tried there alone: rows of the filter that see
+     * the border alone, outputs of which all rows do; tiles of whole vectors
+     * and of halves */
     {8, 8, 512, 7, 3, 1, 1, 1},
     {8, 4, 512, 9, 5, 1, 2, 1},
     {8, 8, 320, 9, 3, 2, 1, 1},
@@ -385,6 +386,7 @@ static const struct conv {
     {8, 8, 128, 5, 3, 1, 4, 1},
     {16, 4, 512, 8, 3, 1, 1, 1},
 };
+#define N_CPU_CONVS 7
 
 static double
 sum_of(const struct conv *c, const double *x, const double *w, int64_t row,
@@ -462,22 +464,28 @@ check_conv(struct bell_context *ctx, const struct conv *c,
     assert_int_equal(bell_scope_end(ctx), BELL_OK);
 }
 
+/* Simulated GPUs take each shape in one of the two halves, by turns. */
 static void
 test_convolutions(void **state)
 {
     struct bell_context *ctx;
-    size_t i;
+    size_t n = ARRAY_LEN(convs), i;
+    bool is_cpu;
 
     (void)state;
     if (bell_context_create(NULL, &ctx) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
-    for (i = 0; i < sizeof(convs) / sizeof(convs[0]); i++) {
-        check_conv(ctx, &convs[i], BELL_BFLOAT16, 0x1p-8, false);
-        check_conv(ctx, &convs[i], BELL_FLOAT16, 0x1p-11, i == 0);
+    is_cpu = strncmp(bell_context_device(ctx), "CPU", 3) == 0;
+    n -= is_cpu ? 0 : N_CPU_CONVS;
+    for (i = 0; i < n; i++) {
+        if (is_cpu || i % 2)
+            check_conv(ctx, &convs[i], BELL_BFLOAT16, 0x1p-8, false);
+        if (is_cpu || i % 2 == 0)
+            check_conv(ctx, &convs[i], BELL_FLOAT16, 0x1p-11, i == 0);
     }
     if (bell_context_set_math(ctx, BELL_MATH_TF32) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
-    for (i = 0; i < sizeof(convs) / sizeof(convs[0]); i++)
+    for (i = 0; i < n; i++)
         check_conv(ctx, &convs[i], BELL_FLOAT32, 0x1p-23, false);
     bell_context_destroy(ctx);
 }
