@@ -101,8 +101,8 @@ sweep_one(int folder, const char *name, bool is_same_boot)
     close(fd);
 }
 
-/* Removes the temporaries of writers of `path` that were killed. What cannot
- * be removed stays. */
+/* Removes the temporaries of writers of `path` that were killed. A file that
+ * cannot be removed stays. */
 static void
 sweep(const char *path, uint32_t boot)
 {

@@ -1,7 +1,7 @@
 /* Whose is it: told apart from what a child inherited by fork.
  *
- * What hardware, threads or another process know of an object is not copied by
- * fork, only this process's memory is; so an object that stands for such things
+ * Fork copies this process's memory, but nothing that hardware, threads or
+ * another process know of an object; so an object that stands for such things
  * carries a mark, and a child that finds a foreign mark leaves it alone. The
  * mark is a word in a page that the kernel empties in every child, whichever
  * call made it (src: madvise(2), MADV_WIPEONFORK): looking is one load.

@@ -10,7 +10,8 @@
  * damaged.
  *
  * Columns: id (of the key), sum (of the row), used (seconds), size (of key and
- * value), kind, key, value. What is looked through comes before the bytes.
+ * value), kind, key, value. The columns that are looked through come before the
+ * bytes.
  */
 #include "cache/cache_internal.h"
 

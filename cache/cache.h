@@ -2,7 +2,7 @@
  * was compiled once is found by the next one.
  *
  * Keys are compared whole, so a value is never one of another key; a checksum
- * covers both. What is damaged is dropped, and told once a process. Several
+ * covers both. A damaged file is dropped, and told once a process. Several
  * processes may use the file at once, and be killed at any time. Nothing here
  * fails a program: where there is no cache, nothing is found and nothing is
  * kept. docs/explanation/cache.md says whom it trusts.

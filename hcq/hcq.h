@@ -471,8 +471,8 @@ hcq_transfer_wait(struct hcq_queue *queue, uint64_t value,
                   struct hcq_transfer *const *transfers, size_t n);
 
 /* Lets both queues go on that wait for each other, where one of them does not
- * come to its end: its device is lost, or is to be closed. What the destination
- * has is undefined. */
+ * come to its end: its device is lost, or is to be closed. The destination's
+ * content is undefined. */
 void hcq_transfer_give_up(struct hcq_transfer *transfer);
 
 /* For each of the two queues, once, by the thread that uses it: its timeline

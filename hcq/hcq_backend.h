@@ -497,7 +497,7 @@ hcq_spinner_begin(struct hcq_spinner *spinner, uint64_t now_ns)
 {
     spinner->yield_ns = now_ns + spinner->calm_ns;
 }
-/* What was waited for was not there at now_ns. */
+/* The awaited value was not there at now_ns. */
 void hcq_spinner_turn(struct hcq_spinner *spinner, uint64_t now_ns);
 
 /* What a queue's ring takes: as asked for, or 1 MiB. BELL_E_INVALID unless that

@@ -11,10 +11,10 @@
  * weights that stay, and symbols, sizes and offsets that vary.
  * docs/reference/bundle-format.md describes the file.
  *
- * Files are taken for hostile: each number in one is checked before it is
- * used, and what does not fit is refused with the section and the offset in
- * it. What is not checked is what the kernels do: who runs a bundle trusts who
- * made it, as with any program.
+ * Files are taken for hostile: each number in one is checked before it is used,
+ * and what does not fit is refused with the section and the offset in it. The
+ * kernels' actions are not checked: whoever runs a bundle trusts whoever made
+ * it, as with any program.
  *
  * Threads: as queues; a bundle has one.
  */

@@ -11,7 +11,7 @@
  *           hcq_collective_wait(collective, graph, HCQ_TIMEOUT_NS);
  *     hcq_graph_destroy(graph); hcq_collective_destroy(collective);
  *
- * A rank is a device with its memory. What each kind does is said at its name;
+ * A rank is a device with its memory. The name of each kind says what it does;
  * x[r] is the input of rank r, y[r] its output, N the number of ranks, block b
  * the elements b * count to (b + 1) * count - 1.
  *

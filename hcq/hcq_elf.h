@@ -79,8 +79,8 @@ BELL_MUST_CHECK bell_status hcq_elf_address(const struct hcq_elf *elf,
                                             uint32_t symbol, uint64_t va,
                                             uint64_t *out_address);
 
-/* Copies the bytes of all sections that are placed. What has none in the file
- * is left as it is. */
+/* Copies the bytes of all sections that are placed. A section without bytes in
+ * the file is left as it is. */
 void hcq_elf_copy(const struct hcq_elf *elf, const uint64_t *places,
                   uint8_t *image);
 

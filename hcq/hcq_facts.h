@@ -1,6 +1,6 @@
-/* What drivers know beside the contract, as plain facts: for tools that look
- * at a machine, a card or a program. What computes needs none of this, and a
- * program that does not ask for it has none of it linked.
+/* What drivers know beside the contract, as plain facts: for tools that look at
+ * a machine, a card or a program. Programs that compute need none of this, and
+ * a program that does not ask for it has none of it linked.
  *
  * Threads: any; a gauge is used by one at a time.
  */

@@ -1,6 +1,6 @@
 /* Queues that a thread of this process feeds from: a ring of packets
- * (hcq_packet.h), which the host writes and the thread runs in order. What a
- * packet does is the backend's; how threads run is too.
+ * (hcq_packet.h), which the host writes and the thread runs in order. The
+ * backend does the packets' work; how threads run is too.
  *
  * The host writes whole submissions and then advances `write`; the thread
  * advances `read` behind each packet, so that words it works on cannot be

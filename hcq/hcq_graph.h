@@ -165,7 +165,7 @@ void hcq_graph_fill(struct hcq_graph *graph, struct hcq_device *dev,
  * the signal to the value or more: a word, fixed or of a slot, that differs in
  * each submission. `memory` is what the host writes meanwhile, with
  * HCQ_ACCESS_WRITE: commands that use it come before or behind as they were
- * added. The queue's device sees the signal, which outlives the graph. What
+ * added. The queue's device sees the signal, which outlives the graph. Whoever
  * waits for it waits until the host has set it, also when a device is lost. */
 void hcq_graph_await(struct hcq_graph *graph, struct hcq_queue *queue,
                      const struct hcq_signal *sig,

@@ -1,9 +1,9 @@
 /* The device that compiles and runs nothing: BACKEND@null:CHIP.
  *
  * It says of itself what the chip is, takes buffers (addresses without memory),
- * programs and submissions, and completes these at once: signals and
- * timestamps are written, nothing else. What is written to its memory is
- * dropped, reading it is refused.
+ * programs and submissions, and completes these at once: signals and timestamps
+ * are written, nothing else. Writes to its memory are dropped, reads are
+ * refused.
  */
 #ifndef BELL_HCQ_HCQ_NULL_H
 #define BELL_HCQ_HCQ_NULL_H

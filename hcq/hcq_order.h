@@ -27,8 +27,8 @@ hcq_flush_writes(void)
 #endif
 }
 
-/* What was stored before is seen by a device that sees what is stored next,
- * both in memory. x86 keeps that order. */
+/* A device that sees the next stores sees the earlier ones, both in memory. x86
+ * keeps that order. */
 static inline void
 hcq_order_writes(void)
 {
@@ -39,8 +39,8 @@ hcq_order_writes(void)
 #endif
 }
 
-/* What is loaded next is not older than what was loaded before, also where a
- * device stored both. x86 keeps that order. */
+/* The next loads are not older than the earlier ones, also where a device
+ * stored both. x86 keeps that order. */
 static inline void
 hcq_order_reads(void)
 {

@@ -75,7 +75,7 @@ BELL_MUST_CHECK bell_status hcq_ring_room(struct hcq_queue *queue,
                                           uint64_t *out_data_at);
 /* Takes back what the device is done with; false: nothing. */
 bool hcq_ring_retire(struct hcq_queue *queue);
-/* What was submitted is dropped: all is free. The next slot is `slot`. */
+/* Submissions are dropped: all is free. The next slot is `slot`. */
 void hcq_ring_drop(struct hcq_ring *ring, uint64_t slot);
 
 /* A submission that reaches `value`, of what room was made for, up to `slot`:
@@ -91,7 +91,7 @@ hcq_ring_note(struct hcq_queue *queue, uint64_t value,
     assert(value >
            atomic_load_explicit(&ring->last_value, memory_order_relaxed));
     assert(slot >= ring->slot_put && slot - ring->slot_tail <= ring->max_slots);
-    /* What follows is not seen before the 0 is. */
+    /* The following stores are not seen before the 0 is. */
     atomic_store_explicit(&record->value, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&record->words, cs->words, memory_order_relaxed);

@@ -8,8 +8,8 @@
  * copies its half, chunk after chunk, through host memory too.
  *
  * Both sides may be used by different threads afterwards, and end in any order:
- * a lock guards what they share. Who sets a word may still look at it when the
- * other side has seen its value, so the last one frees the words.
+ * a lock guards what they share. The side that sets a word may still look at it
+ * when the other side has seen its value, so the last one frees the words.
  */
 #include <assert.h>
 

@@ -276,11 +276,11 @@ play_read_block(void *user, uint64_t addr, void *dst, size_t size_bytes)
     return true;
 }
 
-/* What was not followed when the cassette was recorded, because its layout was
- * not known yet, reads as zeros, and what is written there is not compared.
- * The zeros are at the end of the block, which grows by what is used, in words
- * of 8 bytes (so does GAP_BYTES shrink). A part that every recorder followed,
- * by the length beside it, is missed instead. */
+/* Structures that were not followed when the cassette was recorded, because
+ * their layout was not known yet, read as zeros, and what is written there is
+ * not compared. The zeros are at the end of the block, which grows by what is
+ * used, in words of 8 bytes (so does GAP_BYTES shrink). A part that every
+ * recorder followed, by the length beside it, is missed instead. */
 static void
 fill_gaps(const struct kio_capture *layouts, uint32_t n, uint8_t *const *at,
           struct block *block, size_t left)
@@ -697,7 +697,7 @@ play_poll(struct play *play)
         differs(play, "result", (uint64_t)r->result, (uint64_t)result);
 }
 
-/* What was told is told again, where somebody listens: bytes that were hashed
+/* Recorded facts are told again, where somebody listens: bytes that were hashed
  * alone by their hash. */
 static bell_status
 play_told(struct play *play)

@@ -20,7 +20,7 @@
 #include "ioctl/kio_capture.h"
 #include "ioctl/nv_track.h"
 
-/* What is read is kept up to here at once. */
+/* Reads up to this size are kept at once. */
 #define KEPT_BYTES         ((uint64_t)16 << 20)
 #define NODES_MAX          256u /* of KFD */
 #define WATCH_MAX          64

@@ -2,11 +2,11 @@
  * its rings can be read: which memory is mapped where for the CPU and the
  * GPU, and where each channel's ring and USERD are.
  *
- * Nothing is ever written. What the calls did not tell (memory mapped before
+ * Nothing is ever written. Memory that the calls did not tell of (mapped before
  * tracking began, or not mapped for the CPU) cannot be read and is left out.
- * One thread at a time. Memory comes from host_alloc; running out of it
- * forgets things, and never fails. src: docs/hardware/nvidia-kernel.md,
- * "Calls", "Object tree", "CPU mappings", "GPU mappings";
+ * One thread at a time. Memory comes from host_alloc; running out of it forgets
+ * things, and never fails. src: docs/hardware/nvidia-kernel.md, "Calls",
+ * "Object tree", "CPU mappings", "GPU mappings";
  * docs/hardware/nvidia-queues.md, "Control words and entries".
  */
 #ifndef BELL_IOCTL_NV_TRACK_H

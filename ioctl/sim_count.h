@@ -1,6 +1,6 @@
 /* What the simulated cards count while they run kernels: between those who want
- * to know and sim/. Counting is off until it is begun; one asks at a time. What
- * is counted is a kernel's work, not time. Threads: any.
+ * to know and sim/. Counting is off until it is begun; one asks at a time. A
+ * kernel's work is counted, not time. Threads: any.
  */
 #ifndef BELL_IOCTL_SIM_COUNT_H
 #define BELL_IOCTL_SIM_COUNT_H

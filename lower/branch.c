@@ -121,7 +121,7 @@ is_pure(const struct uop *u)
 }
 
 /* One use more by what is the group's: the last makes it the group's, too, if
- * it can be. What has been used is in used[], the group's alone in own[]. */
+ * it can be. Used ranges are in used[], the group's alone in own[]. */
 static void
 use_inner(struct branches *b, const struct uop *u, const struct group *group)
 {

@@ -290,8 +290,8 @@ mark_early(struct linear *l)
 }
 
 /* Puts what the last loop of the body, and all before it, can do without behind
- * it, so that it takes no registers meanwhile. What is loaded may come early,
- * where it is little. */
+ * it, so that it takes no registers meanwhile. Loads may come early, where they
+ * are few. */
 static bell_status
 put_late(struct linear *l, struct loop *loop)
 {

@@ -79,8 +79,8 @@ mem_ring_fence_at(const struct mem_ring *ring, uint32_t i)
     return &ring->fences[(ring->first_fence + i) & (ring->cap_fences - 1)];
 }
 
-/* What was taken since the last fence is free once the device has come to
- * `value`, which is larger than all before. With too many fences outstanding
+/* Chunks that were taken since the last fence are free once the device has come
+ * to `value`, which is larger than all before. With too many fences outstanding
  * it joins the newest one. */
 static inline void
 mem_ring_fence(struct mem_ring *ring, uint64_t value)

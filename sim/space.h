@@ -47,8 +47,8 @@ void sim_space_unmap(struct sim_space *space, uint64_t va, uint64_t size_bytes);
 /* Bytes mapped, for leak counts. */
 uint64_t sim_space_mapped(const struct sim_space *space);
 
-/* One user of a space. What is translated between enter and leave (or pause)
- * stays valid until then. */
+/* One user of a space. A translation between enter and leave (or pause) stays
+ * valid until then. */
 struct sim_walk {
     struct sim_space *space;
     uint64_t generation; /* that the entries below are of */

@@ -97,7 +97,8 @@ check_build(struct findings *findings)
 #endif
 }
 
-/* What is kept on disk may be executed: only from a folder of the user's. */
+/* Code that is kept on disk may be executed: only from a folder of the
+ * user's. */
 static void
 check_cache(struct findings *findings)
 {

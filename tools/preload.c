@@ -197,8 +197,8 @@ become(char **argv, const sigset_t *mask, pid_t parent,
     _exit(127);
 }
 
-/* To its end. What would end this process goes to that one, which is waited
- * for, so that the caller can tidy up. */
+/* To its end. Signals that would end this process go to that one, which is
+ * waited for, so that the caller can tidy up. */
 static int
 wait_for(pid_t pid, const sigset_t *signals)
 {

@@ -60,7 +60,7 @@ compare_times(const void *a, const void *b)
     return is_x != is_y ? is_y - is_x : (x->us < y->us) - (x->us > y->us);
 }
 
-/* What is compiled, scheduled, copied and called is a line of its kind. */
+/* Each compilation, schedule, copy and call is a line of its kind. */
 static const char *
 name_of(const char *kind, const char *name)
 {

@@ -8,9 +8,9 @@
  * that two sizes of a table are equal for all values if and, atoms aside, only
  * if their words are.
  *
- * What cannot be a size is DIM_BAD: an operand is, a coefficient or a sum is
- * too large, a divisor may be 0 or less, or memory ran out. dim_why() says
- * which.
+ * A result that cannot be a size is DIM_BAD: an operand is, a coefficient or a
+ * sum is too large, a divisor may be 0 or less, or memory ran out. dim_why()
+ * says which.
  *
  * A table only grows. Not thread safe.
  */

@@ -52,8 +52,8 @@ add_given_node(struct nodes *nodes, const struct uop *u)
     return true;
 }
 
-/* Arithmetic can be computed anywhere. What is below other nodes stays as it
- * is: a LOAD in the expression is done whether the condition holds or not. */
+/* Arithmetic can be computed anywhere. Nodes below others stay as they are: a
+ * LOAD in the expression is done whether the condition holds or not. */
 static bool
 is_arithmetic(const struct uop *u)
 {

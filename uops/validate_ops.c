@@ -205,7 +205,8 @@ cut_dim(enum uop_op op, int64_t from, int64_t a, int64_t b)
     return sum;
 }
 
-/* What a VAR moves begins where it does when the VAR is 0: at the front. */
+/* A range that a VAR moves begins at the front, where it is when the VAR is
+ * 0. */
 static bool
 is_moved_right(const int64_t var[2], const int64_t pair[2])
 {

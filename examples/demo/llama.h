@@ -168,8 +168,7 @@ void llama_fini(struct llama *model);
 
 /* The logits that follow tokens[n - 1], of shape (tokens). Either they begin
  * the text (at 0), or it is one token, at place `at`; at + n is at most the
- * context's length. What comes before it is in the cache, to which this
- * adds. */
+ * context's length. The cache has the tokens before it; this adds to it. */
 BELL_MUST_CHECK bell_status llama_forward(struct llama *model,
                                           const int32_t *tokens, int64_t n,
                                           int64_t at,

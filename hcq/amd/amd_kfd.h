@@ -11,8 +11,8 @@
  * the kernel itself is one that was made with the stack of forms
  * (kio_outlives). A child of fork has nothing of its parent's and begins anew.
  *
- * What the kernel does not take back, because a call failed, is noted and
- * tried again later; until then its addresses stay reserved, because a card
+ * Memory that the kernel does not take back, because a call failed, is noted
+ * and tried again later; until then its addresses stay reserved, because a card
  * may still have them mapped, and the kernel would refuse another mapping
  * there. src: docs/hardware/amd-kernel.md, "Opening", "Topology", "Memory",
  * "Events", "Queues".

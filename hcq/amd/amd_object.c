@@ -407,7 +407,7 @@ read_descriptor(struct reader *r, const struct amd_object_descriptor *d,
     return BELL_OK;
 }
 
-/* What is said twice is the same. */
+/* The metadata must agree with the descriptor. */
 static bell_status
 check_meta(const struct reader *r, const struct amd_meta *meta,
            const char *name)

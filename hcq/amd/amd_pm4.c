@@ -34,9 +34,8 @@
  * value's: polls one after the other cannot say "or".
  *
  * A fresh stream's wait looks at the upper half alone if that is so already
- * when it is emitted (amd_encode.c). What would end this is a 64-bit
- * comparison: WAIT_REG_MEM64 is a lead, for gfx10 and later only, and SDMA has
- * none.
+ * when it is emitted (amd_encode.c). A 64-bit comparison would end this:
+ * WAIT_REG_MEM64 is a lead, for gfx10 and later only, and SDMA has none.
  */
 #include <assert.h>
 #include <string.h>

@@ -43,8 +43,8 @@ queue_units(const struct amd_queue *queue)
     return queue->channel.kind == AMD_RING_AQL ? 1 : 4;
 }
 
-/* What wakes is read when the timeline is there already: that of the last
- * submission may not be written over yet, all before has been read. */
+/* The words that wake are read when the timeline is there already: that of the
+ * last submission may not be written over yet, all before has been read. */
 void
 amd_queue_limit(struct amd_queue *queue)
 {

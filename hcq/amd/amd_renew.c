@@ -7,11 +7,10 @@
  * The first state stays with the process, without memory but for the page of
  * events; later ones end with their file.
  *
- * What a state of that kind does not have is memory of the process itself
- * (USERPTR). No card has run this.
- * src: Linux 7.3, kfd_chardev.c: kfd_ioctl_create_process, kfd_release,
- * kfd_ioctl_alloc_memory_of_gpu; Linux 6.12, kfd_ioctl_export_dmabuf,
- * amdgpu_amdkfd_gpuvm.c: import_obj_create
+ * A state of that kind lacks memory of the process itself (USERPTR). No card
+ * has run this. src: Linux 7.3, kfd_chardev.c: kfd_ioctl_create_process,
+ * kfd_release, kfd_ioctl_alloc_memory_of_gpu; Linux 6.12,
+ * kfd_ioctl_export_dmabuf, amdgpu_amdkfd_gpuvm.c: import_obj_create
  */
 #include <assert.h>
 #include <fcntl.h>

@@ -5,11 +5,11 @@
  * each compute queue has memory of its own, as vendors have it; the sizes are
  * the device's.
  *
- * It grows with the programs that are loaded and never shrinks. What was used
- * before stays until the device closes, because launches that are under way or
- * bound hold its address; sizes are powers of two, so all that is kept is
- * smaller than what is in use. src: docs/hardware/amd-kernel.md, "AQL queues";
- * docs/hardware/amd-queues.md, "Scratch".
+ * It grows with the programs that are loaded and never shrinks. Memory that was
+ * used before stays until the device closes, because launches that are under
+ * way or bound hold its address; sizes are powers of two, so all that is kept
+ * is smaller than what is in use. src: docs/hardware/amd-kernel.md, "AQL
+ * queues"; docs/hardware/amd-queues.md, "Scratch".
  */
 #include <assert.h>
 
@@ -167,7 +167,7 @@ set_sizes(struct amd_scratch *scratch, const struct amd_scratch_sizes *sizes)
     scratch->lane_bytes = sizes->lane_bytes;
 }
 
-/* What the list has then is what was used before. */
+/* Then the list has the memory that was used before. */
 static void
 publish(struct amd_device *dev, const struct amd_scratch_sizes *sizes,
         struct amd_old_scratch *list)

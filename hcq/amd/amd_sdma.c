@@ -1,12 +1,12 @@
 /* Words of copy queues: SDMA packets.
  *
  * Fences write 32 bits and polls compare 32: a signal's lower half is written
- * first, so that nobody takes it for a larger value; see amd_pm4.c for waits.
- * Who sees it may go on, and another engine may have written more than that
- * before the upper half is written: close before a multiple of 2^32 that would
- * take back what it wrote. There the lower half is 0 until the upper one is
- * written, and nothing is written behind what the next one waits for. guess:
- * that no next value is more than 2^24 larger.
+ * first, so that nobody takes it for a larger value; see amd_pm4.c for waits. A
+ * waiter that sees it may go on, and another engine may have written more than
+ * that before the upper half is written: close before a multiple of 2^32 that
+ * would take back what it wrote. There the lower half is 0 until the upper one
+ * is written, and nothing is written behind the awaited value. guess: that no
+ * next value is more than 2^24 larger.
  *
  * Engines of gfx10 and later go through the second level of caches: those are
  * written back and invalidated before work that may read what others wrote,

@@ -2,8 +2,8 @@
  * when the first device is asked for, so nothing needs it.
  *
  * Calls go through OCL and OCL_NEW, of which a test can make the n-th fail
- * (`CL:0@fault:N`). What gives something back is called as it is: it does not
- * fail.
+ * (`CL:0@fault:N`). Calls that give something back are used directly: they do
+ * not fail.
  */
 #ifndef BELL_HCQ_CL_OCL_API_H
 #define BELL_HCQ_CL_OCL_API_H

@@ -107,7 +107,7 @@ try_hold(struct ocl_queue *queue)
     return !atomic_exchange(&queue->finishing, 1);
 }
 
-/* Who has it for long is the thread alone. */
+/* The thread alone has it for long. */
 static void
 hold(struct ocl_queue *queue)
 {
@@ -863,7 +863,7 @@ finish_part(struct hcq_feed *feed, bool *out_more)
     return ok;
 }
 
-/* What was enqueued is done, and nobody is told: the queue was stopped. */
+/* Enqueued commands are done, and nobody is told: the queue was stopped. */
 static void
 drop_pending(struct hcq_feed *feed)
 {

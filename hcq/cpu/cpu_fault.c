@@ -34,8 +34,8 @@ static struct {
 
 /* Workers by their threads. Not thread-local variables: the handler could read
  * those of the static block alone, and a library with such a variable takes all
- * of its own from the little that programs leave there for what they load.
- * What is at a place is read by its own thread alone. */
+ * of its own from the little that programs leave there for what they load. A
+ * slot is read by its own thread alone. */
 static struct cpu_place places[CPU_MAX_WORKERS];
 
 #define PLACE_FREE  0u

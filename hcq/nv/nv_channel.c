@@ -106,8 +106,8 @@ make_copy_object(struct nv_channel *channel)
 
 /* Other channels' kernels have their turn when the blocks that run have ended;
  * without that, when the whole grid has, and after seconds the kernel driver
- * takes the channel away. Who cannot have it does without. A switch in the
- * middle of a block wants a trap handler, which is machine code. */
+ * takes the channel away. A device that cannot have it does without. A switch
+ * in the middle of a block wants a trap handler, which is machine code. */
 static void
 allow_switches(struct nv_channel *channel)
 {
@@ -348,8 +348,8 @@ nv_channel_ring(struct nv_channel *channel)
     if (__builtin_expect(dev->watched, 0))
         release = nv_watch_ring(channel);
     *channel->gp_put = channel->put;
-    /* ...and the pointer before the doorbell. What was stored through BAR1
-     * has arrived when a read through it comes back. */
+    /* ...and the pointer before the doorbell. Stores through BAR1 have arrived
+     * when a read through it comes back. */
     hcq_flush_writes();
     if (dev->reads_put)
         (void)__atomic_load_n(channel->gp_put, __ATOMIC_ACQUIRE);

@@ -68,7 +68,7 @@ struct nv_vm_ops {
     void (*remove_channel)(struct nv_device *dev, uint32_t channel,
                            struct mem_range *window);
     /* Lets the card reach the memory of another one, for which `peer` has a
-     * device object. What it makes below that one goes with it. */
+     * device object. Objects that it makes below that one go with it. */
     bell_status (*add_peer)(struct nv_device *dev, struct nv_device *owner,
                             struct nv_peer *peer);
     bool same_address; /* CPU mappings lie where the card sees the memory */
@@ -164,10 +164,10 @@ void nv_backing_drop(struct nv_backing *backing);
 
 /* ---- other cards' memory (nv_share.c) ---- */
 
-/* Where this card sees the owner's memory at owner_va: host memory always,
- * the card's own where the address space's model can. What is shared already
- * is so once more; each sharing ends with nv_memory_unshare or with the
- * device. BELL_E_UNSUPPORTED: the card cannot reach it. */
+/* Where this card sees the owner's memory at owner_va: host memory always, the
+ * card's own where the address space's model can. Shared memory may be shared
+ * once more; each sharing ends with nv_memory_unshare or with the device.
+ * BELL_E_UNSUPPORTED: the card cannot reach it. */
 BELL_MUST_CHECK bell_status nv_memory_share(struct nv_device *dev,
                                             struct nv_device *owner,
                                             uint64_t owner_va,

@@ -250,7 +250,7 @@ nv_same_machine(const struct nv_device *a, const struct nv_device *b)
 
 static const struct hcq_device_ops nv_ops;
 
-/* What is there is given back, in reverse order. */
+/* Gives back all that is there, in reverse order. */
 static void
 nv_device_release(struct hcq_device *base)
 {

@@ -667,8 +667,8 @@ grow_local(struct nv_device *dev, uint32_t thread_bytes)
     local.tpc_bytes = local_bytes_per_tpc(&dev->chip, local.thread_bytes);
     BELL_TRY(nv_mem_alloc(dev, align_up(local.tpc_bytes * n_tpc, 0x20000),
                           0x20000, NV_MEM_VIDEO, &local.mem));
-    /* What is about to be submitted may still name the memory of before: it
-     * stays until the next change. What was replaced then is idle now. */
+    /* The next submission may still name the earlier memory: it stays until the
+     * next change. The memory that was replaced then is idle now. */
     status = hcq_device_synchronize(&dev->base, HCQ_WAIT_WHILE_MOVING);
     if (status != BELL_OK) {
         nv_mem_free(dev, &local.mem);

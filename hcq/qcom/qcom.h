@@ -323,7 +323,7 @@ struct qcom_feed {
 
 BELL_MUST_CHECK bell_status qcom_feed_init(struct qcom_feed *feed,
                                            struct qcom_device *dev);
-/* What waits is dropped. A zeroed struct is allowed. */
+/* Waiting commands are dropped. A zeroed struct is allowed. */
 void qcom_feed_fini(struct qcom_feed *feed);
 /* The i-th piece that is to come; there is room. The queue's thread. */
 static inline struct qcom_piece *

@@ -104,7 +104,7 @@ put_event(struct qcom_push *push, uint32_t event)
     put_words(push, words, QCOM_CP_EVENT_WRITE_DW);
 }
 
-/* What is loaded from here on is what memory has. */
+/* Loads from here on see the memory. */
 #define ACQUIRE_DW 3u
 static void
 put_cp_acquire(struct qcom_push *push)

@@ -21,7 +21,7 @@
 #define NAP_FIRST_NS 20000u
 #define NAP_LAST_NS  200000u
 
-/* What the CPU has of it may be older than what the chip stored. */
+/* The CPU's copy of it may be older than the chip's stores. */
 static void
 renew_qcom(struct qcom_device *dev, const struct qcom_gate *gate)
 {
@@ -95,8 +95,8 @@ lose(struct qcom_feed *feed)
     hcq_device_set_lost(&feed->dev->base, &fault);
 }
 
-/* Until there is something, or the end; the lock is held. What is put without
- * it is seen here, or whoever put it sees that nobody is awake. */
+/* Until there is something, or the end; the lock is held. Packets that are put
+ * without it are seen here, or whoever put it sees that nobody is awake. */
 static bool
 wait_for_more(struct qcom_feed *feed)
 {

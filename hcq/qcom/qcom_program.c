@@ -175,7 +175,7 @@ leave_code(struct qcom_device *dev, struct qcom_mem *code)
     qcom_mem_free(dev, &old);
 }
 
-/* What lies behind the code is fetched as well. */
+/* The bytes behind the code are fetched as well. */
 static bell_status
 load_code(struct qcom_program *prog, struct qcom_device *dev,
           const struct hcq_program_desc *desc)

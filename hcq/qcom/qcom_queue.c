@@ -60,8 +60,8 @@ qcom_build_begin(struct qcom_build *build)
     qcom_put_begin(&build->push);
 }
 
-/* What waits is a piece of its own on, whose registers are set anew: others'
- * work may come before it. */
+/* A wait begins a chunk of its own, whose registers are set again: others' work
+ * may come before it. */
 static void
 build_wait(struct qcom_build *build, const struct hcq_packet *packet)
 {

@@ -345,9 +345,9 @@ BELL_API struct bell_tensor *bell_assign(struct bell_tensor *t,
  * that the values of several calls share is computed for each, unless it is
  * realized before.
  *
- * What was computed from `t` before keeps its values: `t` is copied whole first
- * where another tensor is still made of t's memory (another handle of it, or
- * what was computed from it, is not realized and did not end).
+ * Tensors that were computed from `t` before keep their values: `t` is copied
+ * whole first where another tensor is still made of t's memory (another handle
+ * of it, or what was computed from it, is not realized and did not end).
  *
  * Neither may need a gradient: not `t`, and `value` after bell_detach. Returns
  * t, or the error tensor, t's elements unchanged. */

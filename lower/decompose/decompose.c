@@ -1,8 +1,8 @@
 /* The pass that leaves only what a target can do (see lower.h for the list).
  *
  * Goes through the nodes once, sources first, and rebuilds each on its new
- * sources. What is made instead of an op is made from ops that stay; only
- * where simplification brought a decomposed op back is there another round.
+ * sources. An op's replacement is made from ops that stay; only where
+ * simplification brought a decomposed op back is there another round.
  */
 #include "lower/decompose/decompose_internal.h"
 
@@ -83,8 +83,8 @@ dec_poly(const struct dec *d, const struct uop *x, enum uop_dtype dtype,
 
 /* ---- one op ---- */
 
-/* Arithmetic on small floats that the target does as it is. What it gives is
- * what F32, rounded, would. */
+/* Arithmetic on small floats that the target does as it is. It gives what F32,
+ * rounded, would. */
 static bool
 is_native_small(const struct dec *d, const struct uop *u)
 {

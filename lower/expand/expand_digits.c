@@ -1,8 +1,8 @@
 /* Sums of products with small integers, by products of bytes.
  *
- * What a block's integers are multiplied by, floats, is the same for all rows.
- * It is written once, in a scale of its own for each block, as numbers of 24
- * bits, and these as three digits of 8 bits, of which 0 is in the middle:
+ * The floats that a block's integers are multiplied by are the same for all
+ * rows. It is written once, in a scale of its own for each block, as numbers of
+ * 24 bits, and these as three digits of 8 bits, of which 0 is in the middle:
  *
  *     x = scale * (65536 * c + 256 * b + a),    -128 <= a, b, c <= 127
  *

@@ -356,7 +356,7 @@ load_rows(const struct matrix *m, const struct expand_stage *s,
                   : NULL;
 }
 
-/* A thread's part of A or B, at digit[]. What lies together is loaded at
+/* A thread's part of A or B, at digit[]. Values that lie together are loaded at
  * once. */
 static const struct uop *
 load_matrix_part(const struct matrix *m, enum uop_wmma_operand operand)

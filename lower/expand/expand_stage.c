@@ -324,9 +324,9 @@ is_turned(const struct expand *e, const struct expand_stage *s)
 }
 
 /* The contiguous dim first; dims next to it in the same direction (of the
- * reduction, or not) follow, inner ones first, then the other direction. What
- * is turned goes by 8 outputs, which is a sector of words, to other rows of
- * banks, then by steps, to other banks. */
+ * reduction, or not) follow, inner ones first, then the other direction. A
+ * transposed operand goes by 8 outputs, which is a sector of words, to other
+ * rows of banks, then by steps, to other banks. */
 static void
 order_copy(const struct expand *e, struct copy *c, uint32_t range)
 {
@@ -375,12 +375,12 @@ choose_lanes(const struct expand *e, struct copy *c, uint32_t most)
     }
 }
 
-/* What lies the other way in the array is turned in registers: a thread loads a
- * few from several rows, and stores words or more of what was below each other.
- * Bytes are, and of AMD's products, where no instruction turns them, halves. As
- * many rows as leave something to do for every thread. Words for WGMMA are
- * copied one by one: so turned, they made TF32's products slower.
- * observed: H100, 2026-11-23 */
+/* Values that lie the other way in the array are transposed in registers: a
+ * thread loads a few from several rows, and stores words or more of those that
+ * were below each other. Bytes are, and of AMD's products, where no instruction
+ * turns them, halves. As many rows as leave something to do for every thread.
+ * Words for WGMMA are copied one by one: so turned, they made TF32's products
+ * slower. observed: H100, 2026-11-23 */
 static uint32_t
 choose_rows(const struct expand *e, struct copy *c)
 {
@@ -417,8 +417,8 @@ choose_rows(const struct expand *e, struct copy *c)
     return lanes;
 }
 
-/* What is turned for AMD's products is less than 16 bytes of a row of steps:
- * neighbours have the rest of these, then other rows. */
+/* A transposed operand of AMD's products is less than 16 bytes of a row of
+ * steps: neighbours have the rest of these, then other rows. */
 static void
 share_units(const struct expand *e, struct copy *c)
 {
@@ -1124,9 +1124,9 @@ count_held(const struct expand_stores *stores)
     return n;
 }
 
-/* The next tile's copies. What is loaded waits in registers for the work on
- * this tile to be done; but not what goes to the array as it is where it is
- * much, or where most of it is a COPY. */
+/* The next tile's copies. Loaded values wait in registers for the work on this
+ * tile to be done; but not what goes to the array as it is where it is much, or
+ * where most of it is a COPY. */
 static bell_status
 copy_next(struct expand *e)
 {

@@ -160,7 +160,8 @@ store_at_zero(struct kernel *k, const struct uop *store, uint64_t ranges)
     return uop_make(k->g, UOP_STORE, UOP_VOID, 1, store->arg, src, 4);
 }
 
-/* What does not depend on all rows is stored once. Numbers of ranges stay. */
+/* Values that do not depend on all rows are stored once. Numbers of ranges
+ * stay. */
 static bell_status
 gate_stores(struct opt_gpu *gpu)
 {

@@ -1,7 +1,7 @@
 /* The rules for GPUs: products by matrix instructions.
  *
- * A work-group's tile is shared out to warps, a warp's part to the tiles of
- * one instruction. What each thread has of such a tile is fixed (uops/wmma.h):
+ * A work-group's tile is shared out to warps, a warp's part to the tiles of one
+ * instruction. Each thread's part of such a tile is fixed (uops/wmma.h):
  * columns by `col` (NVIDIA: the lower bits of its number; AMD: the upper) and
  * `pair`, rows by `row` (the other bits) and, on NVIDIA, `half`.
  */

@@ -105,7 +105,7 @@ map_rows(struct sort_work *w, struct lower_program *p)
     return BELL_OK;
 }
 
-/* What is done with w->thread from here on, up to end_round, is done by all. */
+/* All threads do the work with w->thread from here on, up to end_round. */
 static void
 begin_round(struct sort_work *w)
 {

@@ -490,7 +490,7 @@ lanes_of(struct ir3_emit *e, const struct uop *u, struct ir3_lane *out)
     }
 }
 
-/* What is made once must not be other instructions' to change: a value that is
+/* Other instructions must not change a value that is made once: a value that is
  * a variable's register is a copy (ACC_GET). */
 static bell_status
 emit_value(struct ir3_emit *e, const struct uop *u)

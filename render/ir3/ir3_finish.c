@@ -2,7 +2,7 @@
  *
  * Results of ALU instructions can be read some cycles later; nothing stops
  * those who read sooner. So cycles are counted, and `nop`s fill what is
- * missing. What takes longer (SFU, memory) is waited for by flags of the
+ * missing. Results that take longer (SFU, memory) are awaited by flags of the
  * reader: (ss) for the SFU and local memory, (sy) for the rest; (ss) too before
  * a register is overwritten that such an instruction may still have to read.
  * Where branches meet, everything has been waited for.

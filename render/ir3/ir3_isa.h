@@ -306,7 +306,7 @@ bool ir3_type_is_half(enum ir3_type type);
 #define IR3_REG_P0     248u /* p0.x .. p0.w */
 #define IR3_REG_NONE   252u
 
-/* One instruction. What its opcode has no field for is 0. */
+/* One instruction. A member for which its opcode has no field is 0. */
 struct ir3_instr {
     enum ir3_op op;
     uint32_t f[IR3_F_COUNT];

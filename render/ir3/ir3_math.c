@@ -247,8 +247,8 @@ select64(struct ir3_emit *e, struct ir3_opnd cond, struct ir3_lane a,
                              ir3_select(e, cond, a.hi, b.hi)};
 }
 
-/* By 0 to 63. What crosses the middle is shifted by one, then by the rest, so
- * that no shift is by 32. */
+/* By 0 to 63. Bits that cross the middle are shifted by one, then by the rest,
+ * so that no shift is by 32. */
 struct ir3_lane
 ir3_shift64(struct ir3_emit *e, enum uop_op op, bool is_signed,
             struct ir3_lane a, struct ir3_opnd by)

@@ -166,8 +166,8 @@ find_words(struct lower_target *t)
         t->tiles_k[UOP_BF16] = 2;
 }
 
-/* Steps of a tile register, 64 bytes. Who may not use them has another name:
- * what was compiled for this machine does not run there. */
+/* Steps of a tile register, 64 bytes. A machine that may not use them has
+ * another name: code that was compiled for this one does not run there. */
 static void
 find_tiles(struct lower_target *t)
 {

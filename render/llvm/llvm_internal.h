@@ -1,5 +1,5 @@
 /* Shared by the files that make code through LLVM: a program becomes one LLVM
- * function. What is particular to this machine and to GPUs is in a dialect.
+ * function. A dialect has the particulars of this machine and of GPUs.
  *
  * How values are held: BOOL is i1 in registers and a byte 0 or 1 in memory;
  * floats of 8 and 16 bits are i8 and i16 everywhere and only CAST gives them
@@ -174,8 +174,8 @@ LLVMValueRef llvm_intrinsic(struct llvm_emit *e, const char *name,
                             LLVMTypeRef *types, size_t n_types,
                             LLVMValueRef *args, unsigned n_args);
 
-/* Serial of the innermost open loop, 0: none; whether a loop is open. What was
- * made in an open loop is available. */
+/* Serial of the innermost open loop, 0: none; whether a loop is open. A value
+ * that was made in an open loop is available. */
 uint32_t llvm_loop_serial(const struct llvm_emit *e);
 bool llvm_loop_is_open(const struct llvm_emit *e, uint32_t serial);
 

@@ -121,8 +121,8 @@ find_memory(struct llvm_emit *e, const struct uop *u, LLVMValueRef *out_base)
                                  "rendering %s: out of memory", e->prog->name);
 }
 
-/* What is not negative becomes an offset in bytes without a sign, which is what
- * the instructions of GPUs add to an argument. */
+/* An index that is not negative becomes an offset in bytes without a sign,
+ * which is what the instructions of GPUs add to an argument. */
 bell_status
 llvm_emit_index(struct llvm_emit *e, const struct uop *u,
                 LLVMValueRef *out_value)

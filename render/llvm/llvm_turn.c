@@ -3,7 +3,7 @@
  * Lanes that lie far apart, of LOADs that lie side by side, are the columns of
  * a block. Its rows are wide loads, and shuffles make columns of them: one for
  * each register and doubling of the block's width, where single elements took
- * two instructions each. What is loaded is the same.
+ * two instructions each. The loaded values are the same.
  */
 #include "render/llvm/llvm_internal.h"
 

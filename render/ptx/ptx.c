@@ -494,7 +494,7 @@ emit_load(struct ptx_emit *e, const struct uop *u)
     return set_ptx_value(e, u, &v);
 }
 
-/* What was copied must be there, but for the last groups where there are any.
+/* Copied bytes must be there, but for the last groups where there are any.
  * Loops may come back here with copies that are further down. WGMMA reads by
  * another way than threads write. */
 static void

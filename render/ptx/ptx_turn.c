@@ -1,7 +1,7 @@
 /* PINGPONGs: groups of 128 threads take turns, by a barrier for each: a group
- * waits at its own, at which the one before it arrives. Who is first finds that
- * the last has arrived, and awaits it once more in the end, when nobody else
- * does. src: PTX ISA, bar.sync and bar.arrive. */
+ * waits at its own, at which the one before it arrives. The first group finds
+ * that the last has arrived, and awaits it once more in the end, when nobody
+ * else does. src: PTX ISA, bar.sync and bar.arrive. */
 #include <assert.h>
 
 #include "render/ptx/ptx_internal.h"

@@ -3,7 +3,7 @@
  * cp.async.bulk.tensor. A tensor map's bits: what ptxas 13.0 makes of each
  * tensormap.replace, and CUDA's maps. observed: H100, 2026-11-23.
  *
- * What is copied is read at once. It is written as late as it may be: when a
+ * A copy's source is read at once. It is written as late as it may be: when a
  * thread asks for a phase whose arrivals and bytes are complete. A warp sees it
  * if it has awaited that phase itself, or another has and a barrier of the
  * block came between. Known are tiles without interleaving, with swizzles of
@@ -362,7 +362,7 @@ place_of(const struct tensor_map *m, uint32_t to, uint32_t n)
     return m->is_swizzled ? (at ^ (at >> 3 & 0x70)) - to : n;
 }
 
-/* What a row of a box takes is counted at once, not as read_row reads it. */
+/* A row of a box is counted at once, not as read_row reads it. */
 static void
 count_row(struct sim_counts *counts, const struct tensor_map *m,
           const int32_t *x)

@@ -1,6 +1,6 @@
 /* Instructions done on the 32 lanes of a warp at once, in loops that the
  * compiler makes vectors of. ptx_rows.inc holds them; it is compiled once for
- * every processor and once for those with AVX2 and FMA. What is not here is
+ * every processor and once for those with AVX2 and FMA. Other operations are
  * done lane by lane (ptx_alu.c), with the same results.
  */
 #ifndef BELL_SIM_PTX_PTX_ROWS_H

@@ -356,7 +356,8 @@ do_wgmma(struct px_run *r, struct px_warp *w, const struct px_insn *in)
 
 /* ---- waiting ---- */
 
-/* What the entry reads may be written again, and its accumulators be read. */
+/* The memory that the entry reads may be written again, and its accumulators be
+ * read. */
 static bool
 finish_wgmma(struct px_run *r, struct px_warp *w, const struct px_wgmma *entry)
 {
@@ -530,8 +531,7 @@ px_wgmma_bulk_write(struct px_run *r, uint32_t at, uint32_t n_bytes)
     return true;
 }
 
-/* What this warp has written is fenced, and what it can see behind a
- * barrier. */
+/* This warp's stores are fenced, and those that it can see behind a barrier. */
 void
 px_proxy_fence(struct px_run *r, const struct px_warp *w)
 {

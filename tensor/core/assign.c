@@ -55,8 +55,8 @@ push(struct assign_search *s, const struct uop *u)
     s->stack[s->n_stack++] = u;
 }
 
-/* Is a wanted node under `root`, and was not come to before? What a gradient
- * rule names counts, as long as its node is there. */
+/* Is a wanted node under `root`, and was not come to before? A node that a
+ * gradient rule names counts, as long as its node is there. */
 static bool
 search_from(struct assign_search *s, const struct uop *root)
 {
@@ -231,8 +231,8 @@ tensor_own_memory(const char *call, struct bell_tensor *t)
     return shared ? copy_whole(call, t) : BELL_OK;
 }
 
-/* What a captured function is given, or makes of the host's data, is the same
- * at each replay. */
+/* Tensors that a captured function is given, or makes of the host's data, are
+ * the same at each replay. */
 static bool
 is_kept(const struct tensor_buffer *buf)
 {

@@ -200,8 +200,8 @@ mark_push(struct marker *m, const struct uop *u)
     m->stack[m->n_stack++] = u;
 }
 
-/* Without recursion: a graph may be a million nodes deep. What a gradient rule
- * names is needed as long as its node is. */
+/* Without recursion: a graph may be a million nodes deep. A node that a
+ * gradient rule names is needed as long as its node is. */
 static void
 mark_from(struct marker *m, const struct uop *root)
 {

@@ -1,7 +1,7 @@
 /* Movement nodes of the tensor graph, and windows (unfold, fold).
  *
- * What is constant in every element stays a CONST under RESHAPE and EXPAND
- * through all of them, so that later ops can fold it.
+ * A value that is the same in every element stays a CONST under RESHAPE and
+ * EXPAND through all of them, so that later ops can fold it.
  */
 #include "tensor/core/node.h"
 

@@ -2,8 +2,8 @@
  *
  * A tensor is a handle (handle.h), which names context, node and shape. Public
  * calls check their arguments, build T-stage nodes in the context's graph and
- * wrap the result in a new handle of the innermost scope. What a call is given
- * is first checked (tensor_check, tensor_usable); tensor_at is for handles that
+ * wrap the result in a new handle of the innermost scope. A call's handles are
+ * first checked (tensor_check, tensor_usable); tensor_at is for handles that
  * were.
  *
  * Safe points. Nodes move when the graph is compacted and buffers go when

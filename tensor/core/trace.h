@@ -1,9 +1,9 @@
 /* A function while it is captured (jit.c).
  *
- * What it is given and what it uses from outside are stand-ins: leaves of the
- * right shape without memory. A realize is noted, not run (runtime/capture.c),
- * and its results are stand-ins, too. What the host gives anew at each replay,
- * random keys and optimisers' rates, are feeds.
+ * Its inputs and the tensors that it uses from outside are placeholders: leaves
+ * of the right shape without memory. A realize is noted, not run
+ * (runtime/capture.c), and its results are placeholders, too. Numbers that the
+ * host gives at each replay, random keys and optimisers' rates, are feeds.
  */
 #ifndef BELL_TENSOR_CORE_TRACE_H
 #define BELL_TENSOR_CORE_TRACE_H

@@ -534,8 +534,8 @@ is_plain_bool(const uint8_t *data, size_t n_bytes)
     return i == n_bytes;
 }
 
-/* A tensor of elements that are not as tensors have them, `from` on. What is
- * repeated is repeated where it is used. */
+/* A tensor of elements that are not as tensors have them, `from` on. An element
+ * that is repeated in memory is repeated where it is used. */
 static struct bell_tensor *
 arrange(struct bell_context *ctx, const struct file_tensor *tensor,
         const uint8_t *from)

@@ -86,7 +86,7 @@ is_row_major(const struct host_array *array, const int64_t *strides)
     return true;
 }
 
-/* What is not known is listed: it has a name and a type, and no elements. */
+/* Unknown objects are listed: it has a name and a type, and no elements. */
 static BELL_MUST_CHECK bell_status
 add_unknown_torch(struct walk *w, const struct pickle_value *value)
 {

@@ -256,7 +256,7 @@ spread_index(struct fn_args *args)
     return bell_expand(index, d, rank);
 }
 
-/* What is added is not rounded before it is. */
+/* A summand is not rounded before it is added. */
 static struct bell_tensor *
 call_index_add(struct fn_args *args)
 {

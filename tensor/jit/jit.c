@@ -1101,7 +1101,7 @@ find_shared(struct bell_jit *jit, bool *out_deep)
     }
 }
 
-/* What is written in place is seen by its own tensor alone. */
+/* Its own tensor alone sees a write in place. */
 static bell_status
 own_written(struct bell_jit *jit)
 {

@@ -3,8 +3,8 @@
  * For each target the function is captured anew, planned and compiled by a
  * runtime of that target's; nothing is run. Where the first capture shows that
  * a call is given something by the host (random words, an optimiser's rates),
- * it is captured again with tensors for that. What it leaves in fresh memory at
- * a call of a jit is here in an output's, or in the arena until it is copied to
+ * it is captured again with tensors for that. A result that a jit leaves in
+ * fresh memory is here in an output's, or in the arena until it is copied to
  * where the next run finds it.
  */
 #include <stddef.h>
@@ -200,7 +200,7 @@ check_unchanged(const struct save *s, const struct bell_jit *jit)
         names ? names[change->input] : name);
 }
 
-/* What is kept between runs has a size of its own. */
+/* State that is kept between runs has a size of its own. */
 static bell_status
 check_sizes(const struct bell_jit *jit)
 {

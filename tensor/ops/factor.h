@@ -1,8 +1,8 @@
 /* Factors of batches of matrices, on nodes. Shared by the files of tensor/
  * only. Nodes are (batch, rows, columns), of float32 or float64.
  *
- * What goes from column to column is one kernel for each, or for each few of
- * them; where that can be, it is the same kernel again.
+ * Work that goes from column to column is one kernel for each, or for each few
+ * of them; where that can be, it is the same kernel again.
  */
 #ifndef BELL_TENSOR_OPS_FACTOR_H
 #define BELL_TENSOR_OPS_FACTOR_H

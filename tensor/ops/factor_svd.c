@@ -2,10 +2,10 @@
  *
  * Columns are turned, two and two, until they are all at right angles; all
  * pairs of a round are different columns, and after a sweep of rounds each
- * column has met each other one. What the columns have become is u s, and what
- * the same rotations make of the unit matrix is v. The columns' lengths differ
- * as the singular values do, so u is made of them by reflections: its columns
- * are at right angles also where a singular value is 0.
+ * column has met each other one. The columns have become u s, and the same
+ * rotations make v of the unit matrix. The columns' lengths differ as the
+ * singular values do, so u is made of them by reflections: its columns are at
+ * right angles also where a singular value is 0.
  *
  * A symmetric a, with a multiple of the unit matrix that makes it positive
  * definite, is l l^T: the columns that l's become are eigenvectors times

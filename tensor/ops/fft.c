@@ -233,7 +233,7 @@ tn_fourier(struct bell_context *ctx, const struct uop *x, int sign)
     return bluestein(ctx, x, sign);
 }
 
-/* What is not given is the conjugate of what is: x[n - k]. */
+/* The elements that are not given are conjugates of the others: x[n - k]. */
 const struct uop *
 tn_fourier_real(struct bell_context *ctx, const struct uop *u, int64_t n)
 {

@@ -482,7 +482,7 @@ keys_number(double x, double a)
                    : 0;
 }
 
-/* The greatest weight of result o. What lies beyond an end counts there, or
+/* The greatest weight of result o. An element beyond an end counts there, or
  * with `alias` nowhere. */
 static double
 most_of_result(const struct resize *r, int64_t o)

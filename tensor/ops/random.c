@@ -489,8 +489,9 @@ bell_kaiming_normal(struct bell_context *ctx, const int64_t *shape,
 
 /* ---- dropout ---- */
 
-/* What is kept is stored (CONTIGUOUS): the backward pass reads it instead of
- * making the bits again. p = 1 multiplies by 0, so that a NaN stays one. */
+/* The bits that keep elements are stored (CONTIGUOUS): the backward pass reads
+ * them instead of making the bits again. p = 1 multiplies by 0, so that a NaN
+ * stays one. */
 const struct uop *
 tn_dropout(const char *call, struct bell_context *ctx, const struct uop *x,
            double p)

@@ -294,7 +294,7 @@ tn_scatter(struct bell_context *ctx, enum tn_combine combine,
                               tn_move_axis(ctx, narrow, axis, last), size);
         out = tn_move_axis(ctx, out, last, axis);
     }
-    /* What is taken, LAST, is differentiated as that. */
+    /* LAST is differentiated as the element that was taken. */
     if (tn_is_float(v) && !tn_bad(out) && combine != TN_COMBINE_LAST)
         out = tensor_rule_add(ctx, out, &rule);
     return tn_cast(ctx, out, dtype);

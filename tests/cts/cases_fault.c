@@ -154,7 +154,7 @@ bad_address(struct cts *t)
         CHECK(fault.first_group == 0 && fault.last_group == 1, "groups");
         check_groups_told(&fault);
         RECOVER(t->dev);
-        /* What came after the fault was dropped; memory is as it was. */
+        /* Commands after the fault were dropped; memory is as it was. */
         CHECK(hcq_signal_value(sig) == 0, "went on after the fault");
         CHECK(cts_int(buf, 15) == 77, "memory");
         check_alive(t);
@@ -558,7 +558,7 @@ hang_stands_still(struct cts *t)
           "no thread");
     OK(hcq_queue_wait(queue, HCQ_WAIT_WHILE_MOVING));
     pthread_join(thread, NULL);
-    /* What was long is over: the next is called hung again. */
+    /* The long work is over: the next is called hung again. */
     __atomic_store_n((int32_t *)flag->host, 0, __ATOMIC_RELEASE);
     cs = cts_begin(queue);
     cts_exec(cs, spin, 2, ARGS(flag->va));

@@ -541,8 +541,8 @@ recovers(struct cts *t)
     hcq_graph_destroy(graph);
 }
 
-/* What the copy queue has to do changes with each submission, which begins
- * while that queue still ends one. */
+/* The copy queue's work changes with each submission, which begins while that
+ * queue still ends one. */
 static void
 changes(struct cts *t)
 {
@@ -722,8 +722,8 @@ two_devices(struct cts *t)
     close_pair(&p);
 }
 
-/* What the one does waits for nothing that the other does with memory of its
- * own: that hangs meanwhile. Then they share memory, by two addresses. */
+/* The work of the one does not wait for that of the other with memory of its
+ * own: the other hangs meanwhile. Then they share memory, by two addresses. */
 static void
 two_apart(struct cts *t)
 {

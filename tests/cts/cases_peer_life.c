@@ -30,7 +30,8 @@ refusals(struct cts *t)
           "the result is NULL");
     CHECK(out == buf, "something was written");
     peers_open(t, &p, 2);
-    /* What is not the owner's own may be refused; if not, it is there. */
+    /* Memory that is not the owner's own may be refused; if not, it is
+     * there. */
     seen = peers_see(p.side[1].dev, buf);
     status = hcq_buffer_create_peer(t->dev, seen, &again);
     CHECK(status == BELL_OK || status == BELL_E_UNSUPPORTED, "%s",
@@ -108,8 +109,8 @@ host_visible(struct cts *t)
     peers_close(&p);
 }
 
-/* Peers of one buffer end in any order; each works as long as it is there. What
- * the owner then gets anew is its own, and may be shared again. */
+/* Peers of one buffer end in any order; each works as long as it is there. The
+ * owner's next memory is its own, and may be shared again. */
 static void
 destroy_order(struct cts *t)
 {
@@ -407,8 +408,8 @@ lost_owner(struct cts *t)
     peers_close(&p);
 }
 
-/* Who uses the memory faults: the owner does not notice, and the peer is there
- * after recovery. */
+/* A device that uses the memory faults: the owner does not notice, and the peer
+ * is there after recovery. */
 static void
 lost_user(struct cts *t)
 {
@@ -543,15 +544,15 @@ look_at_memory(struct cts *t, struct peer_side *other)
     }
 }
 
-/* What is not possible is refused, and both devices are named. */
+/* Sharing that is not possible is refused, and both devices are named. */
 static void
 mixed_memory(struct cts *t)
 {
     with_others(t, look_at_memory);
 }
 
-/* What waits for a signal of the other's goes on when the host sets it, or is
- * refused; likewise what sets it. */
+/* A queue that waits for a signal of the other's goes on when the host sets it,
+ * or is refused; likewise one that sets it. */
 static void
 check_signal(struct hcq_queue *queue, struct hcq_signal *sig)
 {

@@ -303,7 +303,7 @@ ring_oversubscribed(struct cts *t)
     FAILS(status, BELL_E_TIMEOUT, "wait for signal");
     CHECK(n > 10 && n < 4096, "%llu", (unsigned long long)n);
     hcq_signal_set(go, 1);
-    /* What was accepted is done, what was refused is not, and it goes on. */
+    /* Accepted work is done, refused work is not, and the queue goes on. */
     OK(hcq_queue_wait(queue, LONG_NS));
     CHECK(hcq_signal_value(count) == n, "%llu of %llu",
           (unsigned long long)hcq_signal_value(count), (unsigned long long)n);

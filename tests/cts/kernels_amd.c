@@ -1,7 +1,7 @@
-/* The suite's kernels as LLVM IR. What a kernel does not ask for it has to deny
- * in its attributes, or LLVM reserves registers and arguments for it. `ids` and
- * `items` ask for the sizes of the launch, which come in hidden arguments.
- * src: docs/hardware/amd-code.md, "Compiling", "Arguments". */
+/* The suite's kernels as LLVM IR. A kernel has to deny in its attributes the
+ * inputs that it does not ask for, or LLVM reserves registers and arguments for
+ * them. `ids` and `items` ask for the sizes of the launch, which come in hidden
+ * arguments. src: docs/hardware/amd-code.md, "Compiling", "Arguments". */
 #include "kernels_amd.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* The suite's kernels for OpenCL, as source, and ways to break it. What takes
- * an address that the host made up has none here: OpenCL 1.2's kernels cannot
- * use it. Nor has what does not end: nothing could stop it. */
+/* The suite's kernels for OpenCL, as source, and ways to break it. Kernels that
+ * take an address that the host made up do not exist here: OpenCL 1.2's kernels
+ * cannot use it. Nor has what does not end: nothing could stop it. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The suite's kernels for Adreno as text of its instructions, assembled when
- * they are needed, and ways to break such objects. What needs the size of a
- * launch is left out: code of ours has no such argument. So is what takes more
- * local memory than there is. */
+ * they are needed, and ways to break such objects. Kernels that need the size
+ * of a launch are left out: code of ours has no such argument. So is what takes
+ * more local memory than there is. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -474,8 +474,8 @@ also_lacks(const struct hcq_device_info *info)
     return strstr(info->model, "(msm)") ? CTS_LACK_CAUSES : 0;
 }
 
-/* A reset loses what is in the chip's cache. What a misaligned access does is
- * not known. */
+/* A reset loses what is in the chip's cache. The effect of a misaligned access
+ * is not known. */
 const struct cts_provider cts_qcom_provider = {
     .backend = "QCOM",
     .lacks = CTS_LACK_PINS | CTS_LACK_SIGNALS | CTS_LACK_TURNS |

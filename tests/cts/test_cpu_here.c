@@ -313,8 +313,9 @@ test_ring_sizes(void **state)
     hcq_device_close(rig.dev);
 }
 
-/* What the thread has not come to stays in the ring, up to its last word; what
- * does not fit is refused when its time is over, and not before. */
+/* Packets that the thread has not come to stay in the ring, up to its last
+ * word; one that does not fit is refused when its time is over, and not
+ * before. */
 static void
 test_full_ring(void **state)
 {

@@ -542,8 +542,8 @@ try_gather(const struct box *box)
 
 /* ---- transfers ---- */
 
-/* What a kernel makes goes from device to device, each adds one, and nobody
- * waits in between: the first is held up until all is submitted. */
+/* A kernel's result goes from device to device, each adds one, and nobody waits
+ * in between: the first is held up until all is submitted. */
 static void
 try_transfers(const struct box *box, uint64_t bytes)
 {

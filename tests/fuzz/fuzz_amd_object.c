@@ -26,7 +26,7 @@ load(const struct amd_object *object)
     image = malloc((size_t)object->image_bytes);
     if (!image)
         return;
-    /* What a relocation cannot hold at this address is found out here. */
+    /* A value that a relocation cannot hold at this address is found here. */
     if (amd_object_link(object, 0x7f0000100000, 0xbf9f0000, image) == BELL_OK) {
         if (memcmp(image + object->descriptor_offset, object->descriptor, 64))
             abort();

@@ -19,7 +19,8 @@ must_lie(const struct bundle_file *f, const void *at, uint64_t n)
         abort();
 }
 
-/* What was let through is within the file, and within what it is a part of. */
+/* Accepted ranges are within the file, and within the range that they are a
+ * part of. */
 static void
 look_at_target(const struct bundle_file *f, const struct bundle_target *t)
 {

@@ -62,8 +62,8 @@ use(struct hcq_device *dev, const struct hcq_program_desc *desc,
         status = launch(queue, wait_ns, prog, a, b);
     if (status == BELL_OK)
         status = hcq_buffer_read(a, 256, bytes, sizeof(bytes));
-    /* What never ends is dropped here, not waited for when it is destroyed;
-     * else by closing the device. */
+    /* A kernel that never ends is dropped here, not waited for when it is
+     * destroyed; else by closing the device. */
     if (status != BELL_OK && queue) {
         again = hcq_device_recover(dev);
         if (again != BELL_OK)

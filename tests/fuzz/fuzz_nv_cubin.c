@@ -16,7 +16,7 @@ load(const struct nv_cubin *cubin)
 
     if (!image)
         return;
-    /* What a relocation cannot hold at this address is found out here. */
+    /* A value that a relocation cannot hold at this address is found here. */
     if (nv_cubin_link(cubin, 0x1000400000, image) != BELL_OK &&
         !bell_error_last()->message[0])
         abort();

@@ -1,7 +1,7 @@
 /* libFuzzer target: the text form of graphs. Whatever the bytes, parsing ends
  * in an error or in a graph that validates or not, prints, and reads back as
- * the same nodes. What is a kernel is lowered, for a CPU and for a GPU: to a
- * program, or an error. */
+ * the same nodes. A kernel is lowered, for a CPU and for a GPU: to a program,
+ * or an error. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "lower/lower.h"
 #include "tests/fuzz/fuzz.h"
 
-/* What was parsed must print and read back as itself. */
+/* A parsed graph must print and read back as itself. */
 static void
 check_round_trip(struct uop_graph *g, const struct uop **roots, size_t n)
 {

@@ -1,8 +1,7 @@
 /* One life of a device on a simulated card, as the kernel and the card see it:
- * every call with its argument, and at each doorbell the words that it
- * submits. What is written is the same from run to run: mappings lie where
- * this program wants them, and what depends on when a thread looks is left
- * out.
+ * every call with its argument, and at each doorbell the words that it submits.
+ * The text is the same from run to run: mappings lie where this program wants
+ * them, and values that depend on when a thread looks are left out.
  *
  * usage: life DEVICE            all of it
  *        life --brief DEVICE    a number for each argument and submission

@@ -141,7 +141,7 @@ test_copy_stream(void **state)
         "REMAP_ENABLE=1}\n");
 }
 
-/* What is not known is said, and nothing beyond the words is read. */
+/* Unknown words are said to be so, and nothing beyond the words is read. */
 static void
 test_broken_stream(void **state)
 {

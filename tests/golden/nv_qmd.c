@@ -272,7 +272,7 @@ test_blackwell(void **state)
     expect(w, nv_size_qmd_launch(NV_QMD_GEN_V5), want, ARRAY_LEN(want));
 }
 
-/* What does not fit is refused by name, and nothing is written. */
+/* A value that does not fit is refused by name, and nothing is written. */
 static void
 test_refused(void **state)
 {

@@ -261,9 +261,9 @@ crossed(struct uop_graph *g, const struct uop *u)
     return mk(g, UOP_LANES, u->dtype, 2, 0, 2, part);
 }
 
-/* What was read of a variable is as it was, also when that is set before it is
- * used: two variables that are exchanged, and one that an inner loop adds to
- * itself as it was outside. */
+/* The value that was read of a variable stays, also when that is set before the
+ * value is used: two variables that are exchanged, and one that an inner loop
+ * adds to itself as it was outside. */
 static void
 test_read_before_set(void **state)
 {

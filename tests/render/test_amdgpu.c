@@ -194,8 +194,8 @@ test_targets(void **state)
     uop_graph_fini(&g);
 }
 
-/* What LLVM cannot do is an error with its words, not the end of the
- * process; the next kernel compiles. */
+/* A program that LLVM cannot compile is an error with its words, not the end of
+ * the process; the next kernel compiles. */
 static void
 test_bad_ir(void **state)
 {

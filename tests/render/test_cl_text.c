@@ -76,7 +76,7 @@ test_memory(void **state)
     expect(text_of(&g, mk_int(&g, 3),
                    mk_load(&g, in, mk_int(&g, 0), 6, NULL, NULL), NULL),
            "vstore2((float2)(r4, r5), 0, p0_f32 + 7L);\n", NULL);
-    /* What a closed gate keeps from is not read. */
+    /* An element behind a closed gate is not read. */
     gate = mk_load(&g, mk_param(&g, 2, UOP_BOOL), mk_int(&g, 0), 1, NULL, NULL);
     other = uop_const_float(&g, UOP_F32, 1);
     expect(text_of(&g, mk_int(&g, 0),

@@ -451,8 +451,8 @@ test_f8(void **state)
     }
 }
 
-/* What is made halves on its way to WGMMAs is loaded before the BARRIER that
- * they wait on, where ptxas cannot put it behind them. */
+/* Values that become halves on their way to WGMMAs are loaded before the
+ * BARRIER that they wait on, where ptxas cannot put it behind them. */
 static void
 test_early_loads(void **state)
 {
@@ -480,7 +480,7 @@ test_early_loads(void **state)
     lk_fini(&k);
 }
 
-/* What is added to a product is loaded behind the loop, and a few elements at a
+/* The summand of a product is loaded behind the loop, and a few elements at a
  * time: registers hold the sums and little else. */
 static void
 test_late_loads(void **state)

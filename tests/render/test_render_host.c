@@ -184,7 +184,8 @@ test_target(void **state)
 
 /* ---- robustness ---- */
 
-/* What LLVM thinks fatal does not end the process, and rendering goes on. */
+/* An error that LLVM thinks fatal does not end the process, and rendering goes
+ * on. */
 #if defined(__x86_64__)
 static void
 make_bad_machine(void *arg)

@@ -20,7 +20,7 @@ void small_fill(struct small_format *f);
 double small_decode(const struct small_format *f, uint64_t bits);
 /* To nearest, ties to even; long double holds what is rounded exactly. */
 uint64_t small_encode(const struct small_format *f, long double d);
-/* What is too large becomes the greatest number. */
+/* A value that is too large becomes the greatest number. */
 uint64_t small_saturated(const struct small_format *f, float x);
 
 #endif

@@ -583,8 +583,8 @@ check_deep(struct hcq_queue *queue, const struct hcq_program *prog,
         assert_int_equal(words[i], i);
 }
 
-/* A queue waits for the host as a program comes that needs more: PM4 queues
- * do not mind. What is bound launches with what it has. */
+/* A queue waits for the host as a program comes that needs more: PM4 queues do
+ * not mind. A bound stream launches with the memory that it has. */
 static void
 scratch_grows_under_work(void **state)
 {

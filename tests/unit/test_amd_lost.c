@@ -720,7 +720,7 @@ card_is_reset(void **state)
     }
 }
 
-/* What the card refuses the kernel tells where it was asked to: the device is
+/* The kernel tells of the card's refusals where it was asked to: the device is
  * lost, with the reason, and recovers, because queues can be destroyed. Before
  * KFD 1.14, and where the runtime is refused, the wait takes its time. */
 static void

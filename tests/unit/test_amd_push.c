@@ -3,7 +3,7 @@
  * the last word, streams as large as the ring.
  *
  * It is given out in units of 16 words; a submission is in one piece and does
- * not go round. What is unused is filled with words that are not commands, and
+ * not go round. Unused memory is filled with words that are not commands, and
  * has to be the same afterwards.
  */
 #include <setjmp.h>

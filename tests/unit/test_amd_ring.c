@@ -7,7 +7,7 @@
  * begin at every one of them, and packets do not go over the ring's end. Each
  * command counts: that it ran once, and not twice, can be told.
  *
- * What is unused of the ring is filled with words that are not commands before
+ * The unused part of the ring is filled with words that are not commands before
  * every submission, and has to be the same afterwards. The pages around it can
  * neither be read nor written. test_amd_push.c has what slots point to.
  */
@@ -464,7 +464,7 @@ full_behind_parts(void **state)
     }
 }
 
-/* What was released is not free as long as the read index stands before it. */
+/* Released slots are not free as long as the read index stands before it. */
 static void
 taken_late(void **state)
 {

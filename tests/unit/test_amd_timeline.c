@@ -179,9 +179,9 @@ halves_together(void **state)
     on_cards(test_halves);
 }
 
-/* The signal passes 2^32 while a queue waits for less: it may go on waiting.
- * Whoever waits for the queue learns for what it does; a larger lower half
- * lets it go on, and so does recovery. */
+/* The signal passes 2^32 while a queue waits for less: it may go on waiting. A
+ * wait for the queue tells what the queue waits for; a larger lower half lets
+ * it go on, and so does recovery. */
 static void
 test_passed(struct rig *r)
 {
@@ -255,8 +255,8 @@ engines_count(void **state)
     on_cards(test_engines);
 }
 
-/* What the host sees while an engine writes halves is never more than what was
- * written last. */
+/* The host never sees more, while an engine writes halves, than the value that
+ * was written last. */
 static void
 test_torn(struct rig *r)
 {

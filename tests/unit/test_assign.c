@@ -94,8 +94,8 @@ test_blocks(void **state)
     }
 }
 
-/* What was made of the tensor before keeps what it had, what is made after has
- * the new elements; a value may be made of the tensor. */
+/* Tensors that were made of it before keep their elements, those made after
+ * have the new ones; a value may be made of the tensor. */
 /* Four to a thread: LLVM 19 lost signs of absolute values of choices of two
  * constants there, on AMD's cards. */
 static void

@@ -118,7 +118,7 @@ test_number_zero(void **state)
     close(own);
 }
 
-/* What was there stays, nothing else is left, and every file is closed. */
+/* The old file stays, nothing else is left, and every file is closed. */
 static void
 test_failures(void **state)
 {

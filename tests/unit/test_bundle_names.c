@@ -324,7 +324,7 @@ test_ends(void **state)
     bell_context_destroy(ctx);
 }
 
-/* What a description has that is NULL, or not its size, is named. */
+/* A member of a description that is NULL, or not its size, is named. */
 static void
 test_description(void **state)
 {

@@ -559,7 +559,7 @@ test_other_users(void **state)
     expect_off("is another user's");
 }
 
-/* What nobody may write is read. */
+/* A cache that nobody may write is read. */
 static void
 test_readonly(void **state)
 {

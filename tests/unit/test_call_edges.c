@@ -298,7 +298,7 @@ takes_axis(const struct bell_function *f)
     return false;
 }
 
-/* What takes an axis takes axis 0 and -1 of a scalar, or refuses both; it
+/* A function of an axis takes axis 0 and -1 of a scalar, or refuses both; it
  * refuses 1 and -2. */
 static void
 test_rank_0(void **state)
@@ -457,8 +457,8 @@ test_wide_integers(void **state)
     assert_int_equal(n_bad, 0);
 }
 
-/* What takes a number is in the table; a parameter that is a float refuses an
- * integer that is none. */
+/* Functions of a number are in the table; a float parameter refuses an integer
+ * that no float is. */
 static void
 test_all_numbers(void **state)
 {

@@ -736,7 +736,7 @@ test_every_end(void **state)
     }
 }
 
-/* What a writer is given is what a reader gives. */
+/* A reader gives the records that a writer was given. */
 static void
 test_all_fields(void **state)
 {
@@ -973,8 +973,8 @@ test_identity(void **state)
     assert_false(cas_identity_is_simulated(""));
 }
 
-/* What the device wrote goes to where the memory lies now, whole or not at all,
- * and only where it is an update. */
+/* The device's writes go to where the memory lies now, whole or not at all, and
+ * only where it is an update. */
 static void
 test_updates(void **state)
 {

@@ -103,8 +103,7 @@ llvm_missing(void)
     return false;
 }
 
-/* What math is allowed makes targets of different names; other bits do not
- * count. */
+/* Each allowed math makes a target of another name; other bits do not count. */
 static void
 test_math(void **state)
 {

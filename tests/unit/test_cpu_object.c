@@ -325,7 +325,7 @@ test_whole(void **state)
     host_fail_after(0, 0);
 }
 
-/* What is not text is not told as it stands. */
+/* Bytes that are not text are not told as they stand. */
 static void
 test_names(void **state)
 {

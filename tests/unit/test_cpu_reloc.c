@@ -63,7 +63,7 @@ static const struct {
     {0x12345060, 314 /* PLT32 */, NEAR, 0, 0xa50},
 };
 
-/* What was in the field before does not count, and nothing else changes. */
+/* The field's earlier content does not count, and nothing else changes. */
 static void
 test_words(void **state)
 {

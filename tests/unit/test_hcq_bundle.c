@@ -869,7 +869,7 @@ test_borders_of_sections(void **state)
     BORDER(, f.header->sections[BUNDLE_ARGS].size_bytes++, "for rows of 32");
 }
 
-/* What is refused takes nothing with it, and no memory is an error. */
+/* A refused bundle takes nothing with it, and no memory is an error. */
 static void
 test_no_memory(void **state)
 {

@@ -119,7 +119,7 @@ gauges_see_memory(void **state)
     hcq_gauge_close(NULL);
 }
 
-/* What a caller has no room for is left alone. */
+/* Members for which a caller has no room are left alone. */
 static void
 short_readings_are_filled_as_far(void **state)
 {

@@ -194,7 +194,7 @@ test_alone(void **state)
     hcq_graph_destroy(graph);
 }
 
-/* What was told last stays so, though nothing can be waited for any more. */
+/* The last report stays, though nothing can be waited for any more. */
 static void
 test_destroy_tells_nothing(void **state)
 {

@@ -182,8 +182,8 @@ kept_bytes(void **state)
     hcq_buffer_destroy(NULL);
 }
 
-/* What is kept takes, with what is in use, twice the most that ever was in use;
- * where something new would be more, all that is kept goes back. */
+/* Kept memory takes, with that in use, twice the most that ever was in use;
+ * where a new buffer would be more, all that is kept goes back. */
 static void
 never_again(void **state)
 {
@@ -233,7 +233,7 @@ never_again_small(void **state)
 
 /* ---- budgets ------------------------------------------------------------- */
 
-/* What is kept gives way to what is asked for; what is in use does not. */
+/* Kept memory gives way to requests; memory in use does not. */
 static void
 budget(void **state)
 {

@@ -171,8 +171,8 @@ compare_clocks(struct hcq_device *dev, struct hcq_clock_pair *out_pair)
     return BELL_OK;
 }
 
-/* Ticks of 10 ns. What was measured over half a second counts for more than
- * what the driver says; a comparison older than a second is made again. */
+/* Ticks of 10 ns. A measurement over half a second counts for more than the
+ * driver's word; a comparison older than a second is made again. */
 static void
 test_ticks(void **state)
 {

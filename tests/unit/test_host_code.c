@@ -235,8 +235,8 @@ test_columns(void **state)
     }
 }
 
-/* What is stored between two LOADs of the same memory is what the second
- * reads. */
+/* The second of two LOADs of the same memory reads the value that is stored
+ * between them. */
 static void
 test_columns_between_stores(void **state)
 {
@@ -275,7 +275,7 @@ test_columns_between_stores(void **state)
     uop_graph_fini(&g);
 }
 
-/* What the rules make of the kernel computes what it is. */
+/* The kernel computes the same after the rules. */
 static void
 check_kernel(const char *name, const int64_t *d,
              const struct lower_target *target)

@@ -464,7 +464,8 @@ add_row(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
     return BELL_OK;
 }
 
-/* What is written in place was copied for others, whatever they are. */
+/* A tensor that is written in place was copied for others, whatever they
+ * are. */
 static void
 test_aliases(void **state)
 {

@@ -935,8 +935,8 @@ test_play(void **state)
     cas_reader_close(reader);
 }
 
-/* What the card may write is looked at from the doorbell on that names it, and
- * told once for each change, up to a number of places. */
+/* Memory that the device may write is looked at from the doorbell on that names
+ * it, and told once for each change, up to a number of places. */
 static void
 test_watched(void **state)
 {

@@ -287,7 +287,7 @@ test_memory_and_waits(void **state)
                    "72)\n");
 }
 
-/* What is named at a doorbell is copied wherever it begins and ends, up to a
+/* Memory that a doorbell names is copied wherever it begins and ends, up to a
  * number of places; the bell is passed on to whoever looks. */
 static void
 test_doorbells(void **state)
@@ -446,8 +446,8 @@ test_updates(void **state)
     expect_records(kio, want);
 }
 
-/* What is unmapped, or mapped over, is looked at once more and no longer
- * watched; what ends or begins beside it is. */
+/* Memory that is unmapped, or mapped over, is looked at once more and no longer
+ * watched; its neighbours still are. */
 static void
 test_gone_places(void **state)
 {

@@ -346,7 +346,7 @@ test_no_calls(void **state)
         expect_end(replay_of(records, n));
 }
 
-/* What the device wrote is there before the call that follows it, where the
+/* The device's writes are there before the call that follows them, where the
  * mapping lies, and nowhere beside it. */
 static void
 test_updates(void **state)

@@ -85,8 +85,8 @@ test_ring_random(void **state)
 }
 
 /* What a ring promises, byte by byte: who frees each, where the next piece
- * would begin, and which fences are outstanding. What is skipped at the end is
- * in use like the piece before it. */
+ * would begin, and which fences are outstanding. The skipped end is in use like
+ * the piece before it. */
 struct ring_model {
     uint64_t size, head; /* head: an offset, `size` for the end */
     uint64_t bytes[16];  /* 0: free, UINT64_MAX: no fence yet, or its value */

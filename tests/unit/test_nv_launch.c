@@ -1036,7 +1036,7 @@ print_launch(struct hcq_device *dev, const struct nv_container_desc *d,
         nv_launch_write(own, grid, local, args, 2, 0x1234567000,
                         (uint8_t *)words[i], after);
     }
-    /* What follows from where the program lies is another of its twin's. */
+    /* Values that follow from the program's address differ from its twin's. */
     for (i = 0; i < n_bytes / 4 && n < size_bytes; i++) {
         if (words[0][i] != words[1][i])
             n += (size_t)snprintf(text + n, size_bytes - n, "%u:* ", i);

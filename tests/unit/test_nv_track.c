@@ -548,7 +548,7 @@ test_uvm(void **state)
     nv_track_destroy(track);
 }
 
-/* What a program maps is followed to the byte: neighbours are not met, and a
+/* A program's mappings are followed to the byte: neighbours are not met, and a
  * mapping of which a part goes is forgotten. */
 static void
 test_overlaps(void **state)

@@ -208,7 +208,7 @@ tells_every_entry(void **state)
     unlink(path);
 }
 
-/* What is recorded is waited for, for a while: most of it is done when the
+/* Recorded submissions are awaited for a while: most of it is done when the
  * call returns, however the end of a submission is told. */
 static void
 waits_for_what_it_tells(void **state)

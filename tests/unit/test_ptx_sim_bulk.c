@@ -158,7 +158,7 @@ test_boxes(void **state)
 }
 
 /* A map whose matrix begins nowhere: boxes inside do not care. */
-/* What a box takes is counted by rows, as what lies in them. */
+/* A box is counted by rows, as what lies in them. */
 static void
 test_counts(void **state)
 {

@@ -428,8 +428,8 @@ errors_stay(void **state)
     }
 }
 
-/* What is submitted behind what waits is left to the thread that looks at that:
- * while it has the lock, nobody waits for it. */
+/* A submission behind one that waits is left to the thread that looks at that
+ * one: while it has the lock, nobody waits for it. */
 static void
 left_to_the_feed(void **state)
 {

@@ -137,8 +137,8 @@ test_values(void **state)
     }
 }
 
-/* What is summed is computed on the way, and need not be loaded; what is made
- * of the sums is another kernel. */
+/* The summands are computed on the way, and need not be loaded; the use of the
+ * sums is another kernel. */
 static void
 test_of_what(void **state)
 {

@@ -716,7 +716,7 @@ test_too_many_leaves(void **state)
     teardown(&w);
 }
 
-/* What is large is summed up as soon as it is there, however late that is asked
+/* A large value is summed up as soon as it is there, however late that is asked
  * for. */
 static void
 test_order_minds_memory(void **state)
@@ -1081,8 +1081,8 @@ test_a_group_a_row(void **state)
     }
 }
 
-/* What reads a product several times reads it as stored: rows after it are
- * one kernel, and it is stored with what they share. */
+/* Kernels that read a product several times read it as stored: rows after it
+ * are one kernel, and it is stored with the values that they share. */
 static void
 test_rows_of_a_product(void **state)
 {

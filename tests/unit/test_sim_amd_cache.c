@@ -406,7 +406,7 @@ test_loads_after_packets(void **state)
 
 /* ---- tests: stores ------------------------------------------------------- */
 
-/* What a kernel stored is in memory after each kind of write-back, and before
+/* A kernel's stores are in memory after each kind of write-back, and before
  * that it is not; packets of the queue see it at once. */
 static void
 test_stores(void **state)

@@ -133,7 +133,7 @@ test_records_are_per_thread(void **state)
     assert_string_equal(bell_error_last()->message, "n=-9 is negative");
 }
 
-/* What fails while things are given back is counted and replaces nothing. */
+/* A failure while things are given back is counted and replaces nothing. */
 static void
 test_clean_up_keeps_the_cause(void **state)
 {

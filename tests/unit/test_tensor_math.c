@@ -179,7 +179,7 @@ test_products(void **state)
         assert_int_equal(memcmp(exact, got, sizeof(got)) != 0, has);
     multiply(ctx, x, y, BELL_MATH_APPROX, got);
     assert_memory_equal(exact, got, sizeof(got));
-    /* What has few digits is not rounded: sums of these are exact. */
+    /* A value of few digits is not rounded: sums of these are exact. */
     for (i = 0; i < N * N; i++) {
         x[i] = floorf(x[i] * 1000) * 0.25f;
         y[i] = floorf(y[i] * 32);
@@ -286,7 +286,7 @@ check_function(struct bell_context *ctx, const struct function *f)
     }
 }
 
-/* What has no ordinary result has the usual one. */
+/* Operands without an ordinary result have the usual one. */
 static void
 check_special(struct bell_context *ctx)
 {

@@ -403,7 +403,7 @@ test_scatter(void **state)
     EXPECT(bell_scatter(x, 1, i, src), 0, 20, 2, 3, 4, 30);
     EXPECT(bell_scatter_add(x, 1, i, src), 0, 31, 2, 3, 4, 35);
     EXPECT(bell_scatter(x, 0, I(V(1), 1, 1), T(V(9), 1, 1)), 0, 1, 2, 9, 4, 5);
-    /* What src has beyond the index is not read. */
+    /* Elements of src beyond the index are not read. */
     src = T(V(10, 20, -1, 30, 40, -1, -1, -1, -1), 3, 3);
     EXPECT(bell_scatter(x, 1, i, src), 0, 20, 2, 3, 4, 30);
     EXPECT(bell_scatter_add(x, 1, i, src), 0, 31, 2, 3, 4, 35);

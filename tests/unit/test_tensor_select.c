@@ -954,7 +954,7 @@ read_one(struct bell_tensor *x, uint64_t *out)
         bell_read(x, out, (size_t)bell_dtype_size(bell_dtype_of(x))), BELL_OK);
 }
 
-/* What is k-th in a column is what lies at k in order: the same element of
+/* The k-th element of a column is the one at k in order: the same element of
  * equal ones, to the bit. */
 static void
 check_found(struct bell_tensor *x, int64_t k)

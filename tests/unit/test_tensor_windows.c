@@ -207,7 +207,7 @@ test_adaptive(void **state)
                       (size_t)(3 * n), 1e-12);
         free(in);
     }
-    /* What is infinite is so in its own windows alone. */
+    /* An infinity shows in its own windows alone. */
     EXPECT(bell_narrow(bell_adaptive_avg_pool(T(V(INFINITY, 1, 2, 3, 4), 5),
                                               BELL_DIMS(3)),
                        0, 1, 2),

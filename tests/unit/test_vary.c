@@ -128,7 +128,7 @@ columns_odd(struct bell_tensor *x, int i)
     return bell_sum(bell_narrow(x, 1, 3 * i % 16, 8), BELL_DIMS(0), false);
 }
 
-/* What is sliced is put elsewhere; the gradient does the same the other way. */
+/* A slice is put elsewhere; the gradient does the same the other way. */
 static struct bell_tensor *
 moved(struct bell_tensor *x, int i)
 {
@@ -562,7 +562,7 @@ test_train(void **state)
     }
 }
 
-/* What is kept for a structure does not grow with its values. */
+/* The memory that is kept for a structure does not grow with its values. */
 static void
 test_memory(void **state)
 {

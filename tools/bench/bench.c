@@ -467,9 +467,9 @@ has_open(const struct bench *b, const char *suite)
     return false;
 }
 
-/* What seems worse, and what may yet be told, is measured up to four times
- * more: what is worse stays so, what a busy moment made so does not, nor what
- * the places did that things got in memory: the device is opened anew. */
+/* Rows that seem worse, and those that may yet be told, are measured up to four
+ * times more. A row that is worse stays so. A busy moment does not stay, nor do
+ * the addresses that things got in memory: the device is opened again. */
 static bell_status
 measure_again(struct bench *b, const struct bench_saved *saved,
               double threshold_percent)
@@ -653,7 +653,7 @@ list_suites(bool as_json)
     return TOOL_OK;
 }
 
-/* What can be wrong is found before an hour of measuring. */
+/* Mistakes are found before an hour of measuring. */
 static bell_status
 prepare_bench(struct bench *b, const struct bench_options *options,
               struct bench_saved **out_saved)

@@ -3,8 +3,8 @@
  * its name ends with. On simulated devices the figures are the simulator's.
  *
  * All rows are measured in several passes, each on a device that is opened
- * anew; in each, a row for its part of the time. What the medians of the passes
- * are apart is the row's interval. A suite is a function that measures rows one
+ * anew; in each, a row for its part of the time. The distance of the passes'
+ * medians is the row's interval. A suite is a function that measures rows one
  * after the other; each is told when its last pass is over. Plain data; one
  * thread.
  */
@@ -386,8 +386,8 @@ void bench_find_ceilings(struct bench *b);
 
 /* ---- the host (bench_host.c) -------------------------------------------- */
 
-/* What work that has nothing of ours in it takes now; some 1 ms. What could
- * not be measured is 0. stretch is 1. */
+/* What work that has nothing of ours in it takes now; some 1 ms. A value that
+ * could not be measured is 0. stretch is 1. */
 void bench_host_measure(struct bench *b, struct bench_host *out_host);
 /* The least step of the clock that times are taken with, in ns. */
 double bench_host_tick(void);

@@ -98,8 +98,8 @@ check_copies(struct bench *b, struct places *p, uint64_t n_bytes)
     return check_pattern(p->host_back, n_bytes, ~seed, "write and read");
 }
 
-/* What a cache or a window's write buffers hold goes over no link while it is
- * timed. */
+/* Bytes in a cache or a window's write buffers go over no link while the copy
+ * is timed. */
 static enum bench_ceiling
 link_of(uint64_t n_bytes)
 {

@@ -226,7 +226,7 @@ check_out(struct burn *b, const uint32_t *want)
     return BELL_OK;
 }
 
-/* What was there before is not what comes, so that a launch that does nothing
+/* The old content differs from the new one, so that a launch that does nothing
  * shows. */
 static bell_status
 burn_fma(struct burn *b)

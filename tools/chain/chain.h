@@ -3,10 +3,10 @@
  * to which the instruction adds the same products again and again.
  *
  * Made by hand, below the compiler: of PTX, of LLVM's IR (AMD's cards, the
- * CPU), OpenCL C or the text of Adreno's assembler. What a round does not know
- * before it runs (factors are arguments of the launch, accumulators begin with
- * the thread's number) no compiler can take out of it. What comes out is known
- * to the bit. Plain data; any thread.
+ * CPU), OpenCL C or the text of Adreno's assembler. No compiler can take
+ * numbers out of a round that it does not know before it runs (factors are
+ * arguments of the launch, accumulators begin with the thread's number). The
+ * results are known to the bit. Plain data; any thread.
  */
 #ifndef BELL_TOOLS_CHAIN_CHAIN_H
 #define BELL_TOOLS_CHAIN_CHAIN_H

@@ -21,8 +21,8 @@ enum chain_type {
 
 /* A kind: accumulators are words of 32 or 64 bits, of one number or two. Words
  * are sums of bits, which make numbers of them that differ by thread and chain:
- * chain i of thread t begins with first + (t % CHAIN_RESULTS) first_thread +
- * i first_chain; b is b + (t % CHAIN_RESULTS) b_thread. What is added each time
+ * chain i of thread t begins with first + (t % CHAIN_RESULTS) first_thread + i
+ * first_chain; b is b + (t % CHAIN_RESULTS) b_thread. The summand of each step
  * is exact, by whatever way. */
 struct chain_form {
     enum chain_type type;

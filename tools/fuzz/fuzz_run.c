@@ -424,7 +424,7 @@ compare_results(struct fuzz_job *job, const struct ref_array *got)
     if (!find_mismatch(job, got))
         return BELL_OK;
     note_differing(job, got);
-    /* What was realized is memory now; the graph is built again. */
+    /* Realized tensors are memory now; the graph is built again. */
     BELL_TRY(build_job(job));
     for (done = 0; job->verdict->failed && done < N_NOISY_AGAIN;
          done += N_AT_ONCE) {

@@ -2,10 +2,10 @@
  * sizes.
  *
  * Each program runs three times, the numbers of its calls changed in between
- * where all shapes stay, and once more as it was. What a context gives that
- * has seen the others must be what a fresh one gives, to the bit; NaN is equal
- * to NaN. Then one of its sizes grows, step by step, where the calls allow it:
- * the same is true of each.
+ * where all shapes stay, and once more as it was. A context that has seen the
+ * others must give what a fresh one gives, to the bit; NaN is equal to NaN.
+ * Then one of its sizes grows, step by step, where the calls allow it: the same
+ * is true of each.
  */
 #include "tools/fuzz/fuzz.h"
 

@@ -302,7 +302,7 @@ oracle_num_or(const struct oracle *o, uint32_t k, long double element)
                           : oracle_round(oracle_t(o, 0)->dtype, o->a[k].f);
 }
 
-/* What is beyond the bounds is the bound, the upper one last; NaN anywhere
+/* A value beyond the bounds becomes the bound, the upper one last; NaN anywhere
  * is NaN. */
 /* The same of a bound: of integers its nearest end. */
 static long double

@@ -1,6 +1,6 @@
 /* Clients are read and written as they are ready; requests that are complete
- * are run one after the other. What is wrong with one is its answer. A bundle
- * whose run fails is loaded anew.
+ * are run one after the other. The answer to a bad one says what is wrong. A
+ * bundle whose run fails is loaded anew.
  */
 #include "tools/run/serve.h"
 
@@ -197,8 +197,8 @@ read_serve_number(const char *text, char kind, int64_t *out)
            (kind == '=' || (*out >= 0 && *text != '-'));
 }
 
-/* What is wrong is noted: what follows the line is still known where its words
- * say it. */
+/* A mistake is noted: what follows the line is still known where its words say
+ * it. */
 static void
 parse(struct request *r)
 {

@@ -113,7 +113,7 @@ selftest_error(struct selftest *st)
 {
     const struct bell_error *error = bell_error_last();
 
-    /* What a device cannot do is not wrong. */
+    /* A lack of the device is not a mistake. */
     if (error->status == BELL_E_UNSUPPORTED)
         return selftest_skip(st, "%s", error->message);
     return selftest_fail(st, "%s: %s", bell_status_name(error->status),

@@ -5,8 +5,8 @@
  *
  * A step is a function from the state to a verdict. It may assume nothing of
  * earlier steps but takes what they left: selftest_need_* make what is not
- * there yet. What it makes with selftest_buffer and its kin is gone after it.
- * One thread.
+ * there yet. Buffers that it makes with selftest_buffer and its kin are gone
+ * after it. One thread.
  */
 #ifndef BELL_TOOLS_SELFTEST_SELFTEST_H
 #define BELL_TOOLS_SELFTEST_SELFTEST_H

@@ -1,7 +1,7 @@
 /* Selftest: kernels by hand, in LLVM's IR, for AMD's cards and simulated ones;
- * the machine code is LLVM's. What a kernel does not use it denies in its
- * attributes, or registers and arguments would be kept for it.
- * src: docs/hardware/amd-code.md, "Compiling", "Arguments". */
+ * the machine code is LLVM's. A kernel denies in its attributes the inputs that
+ * it does not use, or registers and arguments would be kept for them. src:
+ * docs/hardware/amd-code.md, "Compiling", "Arguments". */
 #include <stdio.h>
 
 #include "base/alloc.h"

@@ -163,7 +163,7 @@ queues_wait(struct selftest *st)
     return SELFTEST_PASSED;
 }
 
-/* What the one queue stores is what the other one looks for; a stream that is
+/* The other queue looks for the value that the one stores; a stream that is
  * given up before it is submitted stores nothing. */
 static enum selftest_verdict
 queues_poll(struct selftest *st)
@@ -770,7 +770,7 @@ share_with(struct selftest *st, struct hcq_device *other, bool counts)
     return verdict;
 }
 
-/* What is between two devices is believed when data have gone over it. */
+/* A link between two devices is believed when data have gone over it. */
 static enum selftest_verdict
 prove_link(struct selftest *st, struct hcq_device *other, unsigned *n_peers)
 {

@@ -39,8 +39,8 @@ open_session(struct send *s, const char *device)
     return BELL_OK;
 }
 
-/* What is under way may hang: the device's end stops it. False where it does
- * not: its memory goes with the process. */
+/* Work under way may hang: the device's end stops it. False where it does not:
+ * its memory goes with the process. */
 static bool
 stop_queues(struct send *s)
 {

@@ -84,7 +84,8 @@ struct top {
 };
 
 /* Finds what to watch: `name` alone, or with NULL the processor and every GPU
- * of PCI. What was found goes with top_fini, also after a failure. */
+ * of PCI. The devices that were found go with top_fini, also after a
+ * failure. */
 BELL_MUST_CHECK bell_status top_init(struct top *top, const char *name,
                                      const char *root);
 void top_fini(struct top *top);

@@ -172,8 +172,8 @@ join_words(uint32_t low, uint32_t high)
 }
 
 /* Two numbers of 64 bits that are addresses of the same place, as they are or
- * as AMD cards take a program's: in units of 256 bytes. What else is in the
- * words, above 48 bits, has to be the same. */
+ * as AMD cards take a program's: in units of 256 bytes. The other bits of the
+ * words, above 48, have to be the same. */
 static bool
 are_addresses(const struct diff *diff, uint64_t a, uint64_t b)
 {

@@ -1,9 +1,9 @@
 /* The caches of a simulated AMD die, which really hold old bytes. Each of four
  * compute units has a vector cache; each pair of them a scalar cache and, on
- * gfx10 and later, GL1; all share L2, behind which is memory. What a kernel has
- * loaded stays as it was until an acquire invalidates the cache that holds it;
- * what it stores to memory that is not UC reaches that memory when a release
- * writes L2 back, or when a line has to make room.
+ * gfx10 and later, GL1; all share L2, behind which is memory. Bytes that a
+ * kernel has loaded stay as they were until an acquire invalidates the cache
+ * that holds them; its stores to memory that is not UC reach that memory when a
+ * release writes L2 back, or when a line has to make room.
  *
  * Loads fill the vector or the scalar cache of their unit also from UC memory,
  * which only L2 leaves alone. Stores go to L2 and drop the line from the
@@ -17,8 +17,8 @@
  *
  * Harder than a card: every compute queue has its own set per die, L2 too. A
  * kernel that waits in one queue for a plain store of another one's kernel,
- * without fence instructions, waits for ever here. What SDMA reads and writes
- * is memory behind the caches, and its GCR packet does not reach them.
+ * without fence instructions, waits for ever here. SDMA reads and writes memory
+ * behind the caches, and its GCR packet does not reach them.
  *
  * Softer: groups run one after the other, an access over the end of a line is
  * stored through, memory of all kinds but UC is the same, what is dirty in
@@ -61,7 +61,7 @@ struct amdsim_cache; /* of a queue on a die */
 /* gfx: dialect of PM4. */
 BELL_MUST_CHECK bell_status amdsim_cache_create(uint32_t gfx,
                                                 struct amdsim_cache **out);
-/* What is dirty is lost: AMDSIM_CACHE_WB_L2 comes first. */
+/* Dirty bytes are lost: AMDSIM_CACHE_WB_L2 comes first. */
 void amdsim_cache_destroy(struct amdsim_cache *cache);
 
 /* Accesses that follow are of this compute unit, less than AMDSIM_CACHE_CUS. */

@@ -50,8 +50,8 @@ struct amd_memory {
     void *(*at)(void *user, uint64_t va, uint32_t n_bytes,
                 enum amd_access access);
     void *user;
-    /* What follows is done by a wave on this compute unit, from 0; may be
-     * NULL. */
+    /* Says that the following accesses are those of a wave on this compute
+     * unit, from 0; may be NULL. */
     void (*turn)(void *user, uint32_t cu);
     /* An instruction that invalidates or writes back caches of that unit (enum
      * isa_cache); may be NULL. */

@@ -155,8 +155,8 @@ float wave_max_f32(float a, float b);
 
 /* 8-bit floats. Those of gfx942 have no infinities and no negative zero, and
  * one NaN; gfx12 has those of the Open Compute Project, whose bf8 has
- * infinities and whose fp8 has none. What is too large becomes a NaN, or an
- * infinity where there is one. */
+ * infinities and whose fp8 has none. A value that is too large becomes a NaN,
+ * or an infinity where there is one. */
 struct wave_fp8 {
     bool is_bf8, is_ocp;
 };

@@ -98,7 +98,7 @@ extend(const struct isa_insn *in, const void *from, uint32_t old)
 
 /* ---- scalar loads ---- */
 
-/* What is not in the buffer is 0. */
+/* Elements beyond the buffer are 0. */
 static bool
 scalar_buffer(struct wave *w, const struct isa_insn *in, uint32_t offset)
 {

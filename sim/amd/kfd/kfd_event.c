@@ -372,7 +372,7 @@ kfd_queue_fault(void *user, const struct amdsim_fault *fault)
     pthread_mutex_unlock(&p->event_lock);
 }
 
-/* What was in the card's memory is gone. */
+/* The content of the card's memory is gone. */
 static void
 poison_memory(struct kfd_process *p, uint32_t card)
 {

@@ -1,11 +1,11 @@
 /* Which stores of the CPU through BAR1 have not reached the card yet.
  *
  * From Hopper on, a doorbell in BAR0 overtakes stores through BAR1: a read
- * through BAR1 must flush them before it. Who reads plain memory cannot be
- * seen, so the pages of USERD are watched by their protection, from the first
- * ring in BAR0 on (who rings in BAR1 has none of this): nobody may write while
- * all is flushed; a store is let through by a single step of the CPU, after
- * which nobody may read, either; the read that follows is the flush.
+ * through BAR1 must flush them before it. Reads of plain memory cannot be seen,
+ * so the pages of USERD are watched by their protection, from the first ring in
+ * BAR0 on (who rings in BAR1 has none of this): nobody may write while all is
+ * flushed; a store is let through by a single step of the CPU, after which
+ * nobody may read, either; the read that follows is the flush.
  *
  * On x86 alone, which tells loads from stores and steps in user mode.
  */
@@ -53,7 +53,7 @@ is_watched(const struct place *p, uintptr_t page)
     return p->is_armed && page_of(p->at) == page;
 }
 
-/* What may be done with a page: all that is flushed may be read. */
+/* Accesses that a page allows: all that is flushed may be read. */
 static void
 protect(uintptr_t page)
 {

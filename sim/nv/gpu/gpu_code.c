@@ -1,7 +1,7 @@
 /* Code of simulated kernels: PTX text in device memory, parsed once for each
- * text, or the machine code of one that the card knows by heart. What a channel
- * has run stays in its instruction cache: other bytes at the same address need
- * an invalidation first, and are refused without. */
+ * text, or the machine code of one that the card knows by heart. Code that a
+ * channel has run stays in its instruction cache: other bytes at the same
+ * address need an invalidation first, and are refused without. */
 #include "sim/nv/gpu/gpu_internal.h"
 
 #include <assert.h>

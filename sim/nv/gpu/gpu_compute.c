@@ -1,7 +1,7 @@
 /* The compute class: state, inline data, report semaphores and the methods that
- * launch. What it does not know is refused by number.
- * src: open-gpu-doc, clc6c0.h, clc9c0.h, clcbc0.h, clcec0.h;
- * docs/hardware/nvidia-queues.md, "Compute state", "Launch". */
+ * launch. It refuses an unknown method by number. src: open-gpu-doc, clc6c0.h,
+ * clc9c0.h, clcbc0.h, clcec0.h; docs/hardware/nvidia-queues.md, "Compute
+ * state", "Launch". */
 #include "sim/nv/gpu/gpu_internal.h"
 
 #include <assert.h>

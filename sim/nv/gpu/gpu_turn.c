@@ -1,7 +1,7 @@
 /* Turns on the graphics engine. A card switches from a group's kernels to
  * another group's when they are idle, or have ended the blocks that run where
- * the group's preemption mode is by blocks (CTA). All others wait until then.
- * Who keeps them waiting for too long is taken away.
+ * the group's preemption mode is by blocks (CTA). All others wait until then. A
+ * channel that keeps them waiting for too long is taken away.
  *
  * observed: H100, driver 580.159.04, 2026-11-22: code 109 after 4 s, a grid of
  * many short blocks too unless by blocks. The mode by instructions (CILP) did

@@ -1,8 +1,7 @@
-/* Control calls: dispatch, and those of clients, devices and subdevices.
- * What is not in the tables is answered NOT_SUPPORTED.
- * src: docs/hardware/nvidia-kernel.md, "Bring-up", "Queries". Leads: what a
- * list that is too short gets, unknown indices, the clocks of the time
- * correlation.
+/* Control calls: dispatch, and those of clients, devices and subdevices. Calls
+ * that are not in the tables are answered NOT_SUPPORTED. src:
+ * docs/hardware/nvidia-kernel.md, "Bring-up", "Queries". Leads: what a list
+ * that is too short gets, unknown indices, the clocks of the time correlation.
  */
 #include "sim/nv/rm/rm.h"
 

@@ -229,7 +229,7 @@ get_fabric_info(struct rm_control *c)
     return RM_OK;
 }
 
-/* What the links are is not told, only which are in use. */
+/* It tells which links are in use, and nothing else of them. */
 static enum rm_status
 get_link_status(struct rm_control *c)
 {

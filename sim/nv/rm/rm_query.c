@@ -1,6 +1,6 @@
 /* Controls that other programs make, CUDA's runtime above all: what the card
- * and the driver are, and settings that change nothing here. What is constant
- * of the chip is answered for the one that it was observed on and refused on
+ * and the driver are, and settings that change nothing here. Constants of a
+ * chip are answered for the one that they were observed on and refused on
  * others.
  *
  * src: the calls and their answers: observed: H100, CUDA 13.0, 2026-11-22

@@ -87,7 +87,7 @@ qsim_fail(struct qsim *gpu, enum qsim_fault fault, const char *fmt, ...)
     return false;
 }
 
-/* What a submission finds is nobody's: all that it needs it must say. */
+/* A submission finds no state of its own: it must set all that it needs. */
 static void
 run_batch(struct qsim *gpu, struct qsim_batch *batch)
 {

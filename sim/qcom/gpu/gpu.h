@@ -9,8 +9,8 @@
  * needs and this submission did not write, an address that is not mapped are
  * faults that name the packet and its offset.
  *
- * One ring: submissions run one after the other in the card's thread. What
- * shaders read stays in the cache until it is invalidated, what they wrote
+ * One ring: submissions run one after the other in the card's thread. Bytes
+ * that shaders read stay in the cache until it is invalidated, their stores
  * until it is flushed; the command processor works on memory itself.
  *
  * Not here: textures, descriptors but those of buffers of constants, drawing,

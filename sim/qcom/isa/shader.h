@@ -3,10 +3,10 @@
  *
  * 64 or 128 threads are a wave, whose instructions are issued one a cycle. The
  * chips do not wait for results: each has a cycle from which it can be read, or
- * a flag that must be waited for. What would be read or overwritten too early
- * is an error here, with the instruction's text; so are registers that were
- * never set, what lies beyond the sizes that the launch gives, threads that
- * part and meet without (jp).
+ * a flag that must be waited for. A register that would be read or overwritten
+ * too early is an error here, with the instruction's text; so are registers
+ * that were never set, what lies beyond the sizes that the launch gives,
+ * threads that part and meet without (jp).
  *
  * Approximations are off by a unit in the last place, on purpose. A
  * work-group's waves run in turns, in an order that changes.
@@ -129,7 +129,7 @@ struct shader_report {
     char text[384];
 };
 
-/* Runs all groups. What was written before a fault stays. */
+/* Runs all groups. Stores before a fault stay. */
 enum shader_fault shader_run(const struct shader_launch *launch,
                              struct shader_report *out_report);
 

@@ -130,8 +130,8 @@ int qk_context_create(struct qk_machine *m, uint32_t id, uint32_t flags,
                       uint32_t owner, struct qk_context **out_context);
 struct qk_context *qk_find_context(struct qk_machine *m, uint32_t id,
                                    uint32_t owner);
-/* What it still has to do is dropped; waits for what runs, which gets no more
- * time than the kernel gives to a batch. */
+/* Its remaining work is dropped; waits for what runs, which gets no more time
+ * than the kernel gives to a batch. */
 void qk_context_destroy(struct qk_machine *m, struct qk_context *context);
 /* For a context with room. qk_submit takes the batch, which has its streams
  * and, at the end, the ranges that it may touch: it becomes the machine's. Sets
