@@ -7,9 +7,12 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
-#include "hcq/hcq_backend.h"
+#include "hcq/hcq_graph_internal.h"
 
 #define PAGE_BYTES 4096u
+
+static_assert(RANKS_MAX + 2 <= HCQ_ARGS_MAX, "a sum of all ranks is a launch");
+static_assert(RANKS_MAX <= HCQ_GRAPH_QUEUES_MAX, "a queue for each rank");
 
 /* ---- names --------------------------------------------------------------- */
 
@@ -116,39 +119,101 @@ check_desc(const struct hcq_collective_desc *desc)
     return BELL_OK;
 }
 
-/* One side of a rank: inside of its buffer, aligned for sums. */
+/* A side of a rank. */
+struct coll_side {
+    const char *name;
+    const struct hcq_buffer *buf; /* NULL: a slot, or none */
+    bool is_slot;
+    uint32_t slot;
+    uint64_t offset;
+};
+
+static struct coll_side
+side_of(const struct hcq_collective_rank *rank, bool is_out)
+{
+    struct coll_side in = {"input", rank->in, rank->has_in_slot, rank->in_slot,
+                           rank->in_offset};
+    struct coll_side out = {"output", rank->out, rank->has_out_slot,
+                            rank->out_slot, rank->out_offset};
+
+    return is_out ? out : in;
+}
+
+/* A slot: memory of the graph's as the rank's device sees it. Sums need its
+ * begin at a multiple of an element. */
 static bell_status
-check_side(const struct hcq_collective_desc *desc, uint32_t r, bool is_out,
-           uint64_t n_bytes)
+check_slot(const struct hcq_collective_desc *desc, struct hcq_graph *graph,
+           uint32_t r, const struct coll_side *side, uint64_t n_bytes)
+{
+    const char *kind = hcq_collective_kind_name(desc->kind);
+    const struct graph_slot *slot;
+
+    if (side->slot >= graph->n_slots || !graph->slots[side->slot].has_home ||
+        graph->slots[side->slot].dev != desc->ranks[r].dev)
+        return bell_fail(BELL_BAD_INDEX,
+                         "%s: the %s of rank %u is slot %u, which is not one "
+                         "of %s (hcq_graph_slot_on, hcq_graph_view)",
+                         kind, side->name, r, side->slot,
+                         hcq_device_name(desc->ranks[r].dev));
+    slot = &graph->slots[side->slot];
+    if (side->buf)
+        return bell_fail(BELL_BAD_VALUE,
+                         "%s: the %s of rank %u is a buffer and slot '%s'",
+                         kind, side->name, r, graph->names[side->slot].text);
+    if (side->offset > slot->size_bytes ||
+        n_bytes > slot->size_bytes - side->offset)
+        return bell_fail(BELL_BAD_SIZE,
+                         "%s: the %s of rank %u: %llu bytes from %llu on of "
+                         "slot '%s' of %llu",
+                         kind, side->name, r, (unsigned long long)n_bytes,
+                         (unsigned long long)side->offset,
+                         graph->names[side->slot].text,
+                         (unsigned long long)slot->size_bytes);
+    if (is_sum(desc->kind) && side->offset % hcq_dtype_bytes(desc->dtype) != 0)
+        return bell_fail(BELL_BAD_VALUE,
+                         "%s: the %s of rank %u begins %llu bytes behind slot "
+                         "'%s', which is not a multiple of a %s",
+                         kind, side->name, r, (unsigned long long)side->offset,
+                         graph->names[side->slot].text,
+                         hcq_dtype_name(desc->dtype));
+    return BELL_OK;
+}
+
+/* One side of a rank: inside of its memory, aligned for sums. */
+static bell_status
+check_side(const struct hcq_collective_desc *desc, struct hcq_graph *graph,
+           uint32_t r, bool is_out, uint64_t n_bytes)
 {
     const struct hcq_collective_rank *rank = &desc->ranks[r];
-    const struct hcq_buffer *buf = is_out ? rank->out : rank->in;
-    uint64_t offset = is_out ? rank->out_offset : rank->in_offset;
-    const char *side = is_out ? "output" : "input";
+    const struct coll_side side = side_of(rank, is_out);
+    const struct hcq_buffer *buf = side.buf;
 
     if (n_bytes == 0)
         return BELL_OK;
+    if (side.is_slot)
+        return check_slot(desc, graph, r, &side, n_bytes);
     if (!buf || buf->dev != rank->dev)
         return bell_fail(BELL_BAD_MISSING,
                          "%s: the %s of rank %u is not a "
                          "buffer of %s",
-                         hcq_collective_kind_name(desc->kind), side, r,
+                         hcq_collective_kind_name(desc->kind), side.name, r,
                          hcq_device_name(rank->dev));
-    if (offset > buf->size_bytes || n_bytes > buf->size_bytes - offset)
+    if (side.offset > buf->size_bytes ||
+        n_bytes > buf->size_bytes - side.offset)
         return bell_fail(BELL_BAD_SIZE,
                          "%s: the %s of rank %u: %llu bytes from %llu on of a "
                          "buffer of %llu",
-                         hcq_collective_kind_name(desc->kind), side, r,
+                         hcq_collective_kind_name(desc->kind), side.name, r,
                          (unsigned long long)n_bytes,
-                         (unsigned long long)offset,
+                         (unsigned long long)side.offset,
                          (unsigned long long)buf->size_bytes);
     if (is_sum(desc->kind) &&
-        (buf->va + offset) % hcq_dtype_bytes(desc->dtype) != 0)
+        (buf->va + side.offset) % hcq_dtype_bytes(desc->dtype) != 0)
         return bell_fail(BELL_BAD_VALUE,
                          "%s: the %s of rank %u begins at 0x%llx, which is not "
                          "a multiple of a %s",
-                         hcq_collective_kind_name(desc->kind), side, r,
-                         (unsigned long long)(buf->va + offset),
+                         hcq_collective_kind_name(desc->kind), side.name, r,
+                         (unsigned long long)(buf->va + side.offset),
                          hcq_dtype_name(desc->dtype));
     return BELL_OK;
 }
@@ -165,21 +230,32 @@ own_block(const struct coll_task *t, uint32_t r, bool is_out)
     return (is_out ? in_out : in_in) ? r * t->count * t->elem_bytes : 0;
 }
 
+/* Where both begin, if that can be compared: in buffers, or in one slot. What
+ * else a slot may be set to is looked at when that is known. */
+static bool
+find_begins(const struct hcq_collective_rank *rank, uint64_t *out_in,
+            uint64_t *out_out)
+{
+    struct coll_side in = side_of(rank, false), out = side_of(rank, true);
+
+    *out_in = in.offset + (in.buf ? in.buf->va : 0);
+    *out_out = out.offset + (out.buf ? out.buf->va : 0);
+    if (in.is_slot || out.is_slot)
+        return in.is_slot && out.is_slot && in.slot == out.slot;
+    return in.buf && out.buf;
+}
+
 static bell_status
 find_in_place(const struct hcq_collective_desc *desc, struct coll_task *t)
 {
     uint32_t r;
 
     for (r = 0; r < t->n; r++) {
-        const struct hcq_collective_rank *rank = &desc->ranks[r];
         uint64_t n_in = coll_in_bytes(t, r), n_out = coll_out_bytes(t, r);
         uint64_t in, out;
 
-        if (!n_in || !n_out || !rank->in || !rank->out)
-            continue;
-        in = rank->in->va + rank->in_offset;
-        out = rank->out->va + rank->out_offset;
-        if (in + n_in <= out || out + n_out <= in)
+        if (!n_in || !n_out || !find_begins(&desc->ranks[r], &in, &out) ||
+            in + n_in <= out || out + n_out <= in)
             continue;
         if (in + own_block(t, r, false) != out + own_block(t, r, true) ||
             t->kind == HCQ_COLLECTIVE_ALL_TO_ALL ||
@@ -194,11 +270,11 @@ find_in_place(const struct hcq_collective_desc *desc, struct coll_task *t)
     return BELL_OK;
 }
 
+/* *t is zeroed. */
 static bell_status
 make_task(const struct hcq_collective_desc *desc, struct coll_task *t)
 {
     BELL_TRY(check_desc(desc));
-    memset(t, 0, sizeof(*t));
     t->kind = desc->kind;
     t->dtype = desc->dtype;
     t->count = desc->count;
@@ -206,22 +282,30 @@ make_task(const struct hcq_collective_desc *desc, struct coll_task *t)
     t->n = desc->n_ranks;
     t->root = desc->root;
     t->target = desc->target;
-    t->has_root_out = has_root(desc->kind) && desc->ranks[desc->root].out;
+    t->has_root_out =
+        has_root(desc->kind) &&
+        (desc->ranks[desc->root].out || desc->ranks[desc->root].has_out_slot);
     BELL_TRY(find_in_place(desc, t));
     return coll_find_links(desc->ranks, t);
 }
 
 /* ---- plans --------------------------------------------------------------- */
 
+/* A plan's figures while one is chosen: too large for small stacks. */
+struct measures {
+    struct coll_traffic traffic;
+    struct hcq_collective_info one;
+};
+
 /* The best plan by the model, or the one that is asked for. */
 static bell_status
-choose_plan(const struct coll_task *t, enum hcq_collective_algorithm by,
-            struct coll_plan *out_plan, struct hcq_collective_info *info)
+pick_plan(const struct coll_task *t, enum hcq_collective_algorithm by,
+          struct measures *m, struct coll_plan *out_plan,
+          struct hcq_collective_info *info)
 {
     enum hcq_collective_algorithm i;
     double times_ns[HCQ_COLLECTIVE_ALGORITHM_COUNT] = {0};
     struct coll_plan best = {.steps = NULL}, plan;
-    struct hcq_collective_info one;
     bool found = false;
 
     for (i = HCQ_COLLECTIVE_ONE_SHOT; i < HCQ_COLLECTIVE_ALGORITHM_COUNT; i++) {
@@ -232,18 +316,18 @@ choose_plan(const struct coll_task *t, enum hcq_collective_algorithm by,
             coll_plan_fini(&best);
             return bell_error_last()->status;
         }
-        coll_measure(t, &plan, &one);
-        times_ns[i] = one.predicted_ns;
+        coll_measure(t, &plan, &m->traffic, &m->one);
+        times_ns[i] = m->one.predicted_ns;
         if (by == HCQ_COLLECTIVE_AUTO
-                ? found && one.predicted_ns >= info->predicted_ns
+                ? found && m->one.predicted_ns >= info->predicted_ns
                 : i != by) {
             coll_plan_fini(&plan);
             continue;
         }
         coll_plan_fini(&best);
         best = plan;
-        one.struct_size = sizeof(one);
-        *info = one;
+        m->one.struct_size = sizeof(m->one);
+        *info = m->one;
         found = true;
     }
     if (!found)
@@ -259,21 +343,41 @@ choose_plan(const struct coll_task *t, enum hcq_collective_algorithm by,
     return BELL_OK;
 }
 
+static bell_status
+choose_plan(const struct coll_task *t, enum hcq_collective_algorithm by,
+            struct coll_plan *out_plan, struct hcq_collective_info *info)
+{
+    struct measures *m = host_calloc(1, sizeof(*m));
+    bell_status status;
+
+    if (!m)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for the plan of a collective");
+    status = pick_plan(t, by, m, out_plan, info);
+    host_free(m);
+    return status;
+}
+
 bell_status
 hcq_collective_explain(const struct hcq_collective_desc *desc,
                        struct hcq_collective_info *out_info)
 {
-    struct hcq_collective_info info;
-    struct coll_plan plan;
-    struct coll_task task;
+    struct hcq_collective *c;
+    bell_status status;
 
     if (!out_info)
         return bell_fail(BELL_BAD_MISSING, "collective: the result is NULL");
-    BELL_TRY(make_task(desc, &task));
-    BELL_TRY(choose_plan(&task, desc->algorithm, &plan, &info));
-    coll_plan_fini(&plan);
-    hcq_give_info(out_info, &info, sizeof(info));
-    return BELL_OK;
+    c = host_calloc(1, sizeof(*c));
+    if (!c)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a collective");
+    status = make_task(desc, &c->task);
+    if (status == BELL_OK)
+        status = choose_plan(&c->task, desc->algorithm, &c->plan, &c->info);
+    if (status == BELL_OK)
+        hcq_give_info(out_info, &c->info, sizeof(c->info));
+    coll_plan_fini(&c->plan);
+    host_free(c);
+    return status;
 }
 
 void
@@ -313,6 +417,19 @@ free_memory(struct hcq_collective *c)
     memset(c->memory, 0, sizeof(c->memory));
 }
 
+static void
+take_side(struct coll_memory *m, const struct hcq_collective_rank *rank,
+          bool is_out)
+{
+    uint32_t i;
+
+    m->buf = is_out ? rank->out : rank->in;
+    m->offset = is_out ? rank->out_offset : rank->in_offset;
+    m->is_slot = is_out ? rank->has_out_slot : rank->has_in_slot;
+    for (i = 0; i < RANKS_MAX; i++)
+        m->slots[i] = HCQ_SLOT_NONE;
+}
+
 static bell_status
 take_memory(struct hcq_collective *c)
 {
@@ -320,10 +437,8 @@ take_memory(struct hcq_collective *c)
     uint32_t r;
 
     for (r = 0; r < c->task.n; r++) {
-        c->memory[COLL_IN][r].buf = c->ranks[r].in;
-        c->memory[COLL_IN][r].offset = c->ranks[r].in_offset;
-        c->memory[COLL_OUT][r].buf = c->ranks[r].out;
-        c->memory[COLL_OUT][r].offset = c->ranks[r].out_offset;
+        take_side(&c->memory[COLL_IN][r], &c->ranks[r], false);
+        take_side(&c->memory[COLL_OUT][r], &c->ranks[r], true);
         for (space = COLL_COPY; space < COLL_SPACE_COUNT; space++) {
             struct coll_memory *m = &c->memory[space][r];
 
@@ -354,7 +469,7 @@ map_view(struct hcq_collective *c, const struct coll_ref *ref, uint32_t rank)
     struct coll_memory *m = &c->memory[ref->space][ref->rank];
     struct hcq_device *dev = c->ranks[rank].dev;
 
-    if (m->views[rank])
+    if (m->views[rank] || m->is_slot)
         return BELL_OK;
     if (m->pages)
         return hcq_buffer_create_pinned(dev, m->pages, m->n_bytes,
@@ -376,11 +491,11 @@ map_views(struct hcq_collective *c, uint32_t *out_refused, uint32_t *out_owner)
     *out_refused = *out_owner = RANKS_MAX;
     for (i = 0; i < c->plan.n_steps; i++) {
         const struct coll_step *step = &c->plan.steps[i];
-        uint32_t n_from = step->n_terms ? step->n_terms : 1;
+        uint32_t n_from = coll_n_from(step);
 
         for (k = 0; k <= n_from; k++) {
             const struct coll_ref *ref =
-                k < n_from ? &step->from[k] : &step->to;
+                k < n_from ? coll_from(&c->plan, step, k) : &step->to;
             bell_status status = map_view(c, ref, step->rank);
 
             if (status == BELL_E_UNSUPPORTED && ref->space != COLL_STAGE) {
@@ -414,6 +529,57 @@ plan_and_map(struct hcq_collective *c, enum hcq_collective_algorithm by)
     }
 }
 
+/* The slot as the device of `rank` sees it. */
+static bell_status
+view_slot(struct hcq_collective *c, struct hcq_graph *graph,
+          const struct coll_ref *ref, uint32_t rank)
+{
+    struct coll_memory *m = &c->memory[ref->space][ref->rank];
+    const struct hcq_collective_rank *owner = &c->ranks[ref->rank];
+    uint32_t slot = ref->space == COLL_OUT ? owner->out_slot : owner->in_slot;
+
+    if (!m->is_slot || m->slots[rank] != HCQ_SLOT_NONE)
+        return BELL_OK;
+    m->slots[rank] = c->ranks[rank].dev == owner->dev
+                         ? slot
+                         : hcq_graph_view(graph, slot, c->ranks[rank].dev);
+    if (m->slots[rank] == HCQ_SLOT_NONE)
+        return bell_error_set(&graph->error);
+    if (is_sum(c->task.kind))
+        hcq_graph_align_slot(graph, m->slots[rank], c->task.elem_bytes);
+    return BELL_OK;
+}
+
+/* For each device that uses a slot. */
+static bell_status
+view_slots(struct hcq_collective *c, struct hcq_graph *graph)
+{
+    size_t i;
+    uint32_t k;
+
+    for (i = 0; i < c->plan.n_steps; i++) {
+        const struct coll_step *step = &c->plan.steps[i];
+
+        BELL_TRY(view_slot(c, graph, &step->to, step->rank));
+        for (k = 0; k < coll_n_from(step); k++)
+            BELL_TRY(
+                view_slot(c, graph, coll_from(&c->plan, step, k), step->rank));
+    }
+    return BELL_OK;
+}
+
+uint32_t
+hcq_collective_view(const struct hcq_collective *c, uint32_t rank,
+                    bool is_output, uint32_t reader)
+{
+    const struct coll_memory *m;
+
+    if (rank >= c->task.n || reader >= c->task.n)
+        return HCQ_SLOT_NONE;
+    m = &c->memory[is_output ? COLL_OUT : COLL_IN][rank];
+    return m->is_slot ? m->slots[reader] : HCQ_SLOT_NONE;
+}
+
 /* ---- commands ------------------------------------------------------------ */
 
 static struct hcq_graph_arg
@@ -422,6 +588,9 @@ arg_of(const struct hcq_collective *c, const struct coll_ref *ref,
 {
     const struct coll_memory *m = &c->memory[ref->space][ref->rank];
 
+    if (m->is_slot)
+        return hcq_graph_in_slot(m->slots[rank], m->offset + ref->at + offset,
+                                 n_bytes, access);
     assert(m->views[rank]);
     return hcq_graph_memory(m->views[rank]->va + m->offset + ref->at + offset,
                             n_bytes, access);
@@ -443,8 +612,9 @@ emit_launch(const struct hcq_collective *c, struct hcq_graph *graph,
     for (k = 0; k < step->n_terms; k++) {
         uint64_t from_elem = step->wide_first && k == 0 ? 4 : elem;
 
-        args[1 + k] = arg_of(c, &step->from[k], step->rank, first * from_elem,
-                             count * from_elem, HCQ_ACCESS_READ);
+        args[1 + k] =
+            arg_of(c, coll_from(&c->plan, step, k), step->rank,
+                   first * from_elem, count * from_elem, HCQ_ACCESS_READ);
     }
     args[1 + k] = hcq_graph_word(count);
     groups = (count + program->group_elems - 1) / program->group_elems;
@@ -494,8 +664,8 @@ emit_copy(const struct hcq_collective *c, struct hcq_graph *graph,
     struct hcq_graph_arg to, from;
 
     to = arg_of(c, &step->to, step->rank, 0, step->count, HCQ_ACCESS_WRITE);
-    from =
-        arg_of(c, &step->from[0], step->rank, 0, step->count, HCQ_ACCESS_READ);
+    from = arg_of(c, coll_from(&c->plan, step, 0), step->rank, 0, step->count,
+                  HCQ_ACCESS_READ);
     hcq_graph_copy(graph, c->ranks[step->rank].dev, &to, &from, step->count);
 }
 
@@ -516,33 +686,39 @@ emit_steps(const struct hcq_collective *c, struct hcq_graph *graph,
 
 /* ---- the calls ----------------------------------------------------------- */
 
+static bell_status
+add_to_graph(struct hcq_collective *c, struct hcq_graph *graph,
+             const struct hcq_collective_desc *desc)
+{
+    uint32_t r;
+
+    BELL_TRY(make_task(desc, &c->task));
+    for (r = 0; r < c->task.n; r++) {
+        BELL_TRY(check_side(desc, graph, r, false, coll_in_bytes(&c->task, r)));
+        BELL_TRY(check_side(desc, graph, r, true, coll_out_bytes(&c->task, r)));
+    }
+    memcpy(c->ranks, desc->ranks, c->task.n * sizeof(*desc->ranks));
+    snprintf(c->name, sizeof(c->name), "%s", desc->name ? desc->name : "");
+    BELL_TRY(plan_and_map(c, desc->algorithm));
+    BELL_TRY(view_slots(c, graph));
+    return emit_steps(c, graph, desc);
+}
+
 bell_status
 hcq_collective_add(struct hcq_graph *graph,
                    const struct hcq_collective_desc *desc,
                    struct hcq_collective **out_collective)
 {
     struct hcq_collective *c;
-    struct coll_task task;
     bell_status status;
-    uint32_t r;
 
     if (!graph || !out_collective)
         return bell_fail(BELL_BAD_MISSING, "collective: %s is NULL",
                          graph ? "the result" : "the graph");
-    BELL_TRY(make_task(desc, &task));
-    for (r = 0; r < task.n; r++) {
-        BELL_TRY(check_side(desc, r, false, coll_in_bytes(&task, r)));
-        BELL_TRY(check_side(desc, r, true, coll_out_bytes(&task, r)));
-    }
     c = host_calloc(1, sizeof(*c));
     if (!c)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a collective");
-    c->task = task;
-    memcpy(c->ranks, desc->ranks, task.n * sizeof(*desc->ranks));
-    snprintf(c->name, sizeof(c->name), "%s", desc->name ? desc->name : "");
-    status = plan_and_map(c, desc->algorithm);
-    if (status == BELL_OK)
-        status = emit_steps(c, graph, desc);
+    status = add_to_graph(c, graph, desc);
     if (status != BELL_OK) {
         hcq_collective_destroy(c);
         return status;

@@ -43,7 +43,8 @@
 
 #include "hcq/hcq_graph.h"
 
-#define HCQ_COLLECTIVE_RANKS_MAX 16
+/* As many as a graph has queues, and a backend devices. */
+#define HCQ_COLLECTIVE_RANKS_MAX 64
 
 enum hcq_dtype {
     HCQ_DTYPE_BOOL, /* a byte, 0 or 1 */
@@ -125,11 +126,17 @@ typedef bell_status hcq_sum_program_fn(void *user, struct hcq_device *dev,
 
 /* A device and its memory: buffers of that device, from a byte offset on. NULL:
  * the rank has no such side, or nothing moves. Offsets of sums are multiples of
- * the element's size, others any. */
+ * the element's size, others any.
+ *
+ * A side may be a slot of the graph instead, which gets its memory for each
+ * submission: of hcq_graph_slot_on or hcq_graph_view, as the rank's device sees
+ * it. The buffer of that side is NULL then, and the offset one in the slot. */
 struct hcq_collective_rank {
     struct hcq_device *dev;
     struct hcq_buffer *in, *out;
     uint64_t in_offset, out_offset;
+    bool has_in_slot, has_out_slot;
+    uint32_t in_slot, out_slot; /* where the rank has one */
 };
 
 struct hcq_collective_desc {
@@ -150,7 +157,9 @@ struct hcq_collective;
 
 /* Adds the commands. In place, input and output begin at one address, and with
  * blocks the rank's own block does: then it is not moved. Other overlaps of a
- * rank's two sides are BELL_E_INVALID, and so is all-to-all in place.
+ * rank's two sides are BELL_E_INVALID, and so is all-to-all in place. With slots
+ * both sides are the same slot; memory of different ones that overlaps is
+ * refused by hcq_graph_submit.
  *
  * The graph has a compute queue of each device. Copy queues are used where it
  * has some; one for each link (hcq_queue_desc.engines) lets all links work at
@@ -163,6 +172,23 @@ BELL_MUST_CHECK bell_status hcq_collective_add(
     struct hcq_graph *graph, const struct hcq_collective_desc *desc,
     struct hcq_collective **out_collective);
 
+/* The slot that is a rank's input or output as the device of rank `reader` sees
+ * it; HCQ_SLOT_NONE: it does not use that, or the side is not a slot. Each such
+ * slot is set before a submission, by hcq_graph_set_buffer: that of the rank
+ * itself to its buffer, the others to peers of that (hcq_buffer_create_peer).
+ *
+ *     hcq_graph_set_buffer(graph, ranks[r].in_slot, buf, 0);
+ *     for (q = 0; q < n_ranks; q++) {
+ *         slot = hcq_collective_view(collective, r, false, q);
+ *         if (slot != HCQ_SLOT_NONE && slot != ranks[r].in_slot)
+ *             hcq_graph_set_buffer(graph, slot, peer_of_buf[q], 0);
+ *     }
+ *
+ * Sums need memory at multiples of an element: hcq_graph_set_buffer refuses
+ * other memory for slots of theirs. */
+uint32_t hcq_collective_view(const struct hcq_collective *collective,
+                             uint32_t rank, bool is_output, uint32_t reader);
+
 /* After the graph. NULL is allowed. */
 void hcq_collective_destroy(struct hcq_collective *collective);
 
@@ -174,7 +200,7 @@ hcq_collective_wait(const struct hcq_collective *collective,
                     struct hcq_graph *graph, uint64_t timeout_ns);
 
 /* What a collective does. Bytes are those of one submission; what a rank reads
- * and writes in its own memory is not counted. Plain data. */
+ * and writes in its own memory is not counted. Plain data, 35 KiB of it. */
 struct hcq_collective_info {
     uint32_t struct_size;
     enum hcq_collective_algorithm algorithm; /* chosen, not AUTO */
@@ -195,7 +221,7 @@ struct hcq_collective_info {
 };
 
 /* Plans it and adds nothing: buffers of ranks may be NULL, which is planned as
- * not in place. Fields beyond out_info->struct_size stay. */
+ * not in place; slots are not looked at but for which are the same. Fields beyond out_info->struct_size stay. */
 BELL_MUST_CHECK bell_status
 hcq_collective_explain(const struct hcq_collective_desc *desc,
                        struct hcq_collective_info *out_info);

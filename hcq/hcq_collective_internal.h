@@ -4,6 +4,7 @@
 #ifndef BELL_HCQ_HCQ_COLLECTIVE_INTERNAL_H
 #define BELL_HCQ_HCQ_COLLECTIVE_INTERNAL_H
 
+#include "base/map.h"
 #include "hcq/hcq_collective.h"
 
 #define RANKS_MAX HCQ_COLLECTIVE_RANKS_MAX
@@ -31,7 +32,8 @@ struct coll_step {
     uint32_t n_terms; /* of a sum; 0: a copy */
     bool wide_first, wide_result;
     uint64_t count; /* elements, or bytes of a copy */
-    struct coll_ref to, from[RANKS_MAX];
+    struct coll_ref to;
+    size_t first_from; /* in plan->from: the terms, or what is copied */
 };
 
 /* A part of a rank's memory that is in pinned host memory, too. */
@@ -45,8 +47,11 @@ struct coll_plan {
     enum hcq_collective_algorithm algorithm;
     struct coll_step *steps; /* owned; in order of phases once it is made */
     size_t n_steps, cap_steps;
+    struct coll_ref *from; /* owned */
+    size_t n_from, cap_from;
     struct coll_staged *staged; /* owned */
     size_t n_staged, cap_staged;
+    struct map staged_of; /* hash of what it is a copy of -> index */
     uint64_t space_bytes[COLL_SPACE_COUNT][RANKS_MAX]; /* but IN and OUT */
     bool is_short;                                     /* of host memory */
 };
@@ -83,6 +88,20 @@ BELL_MUST_CHECK bell_status coll_plan_make(const struct coll_task *task,
                                            struct coll_plan *out_plan);
 void coll_plan_fini(struct coll_plan *plan);
 
+/* Memory that a step reads. */
+static inline uint32_t
+coll_n_from(const struct coll_step *step)
+{
+    return step->n_terms ? step->n_terms : 1;
+}
+
+static inline const struct coll_ref *
+coll_from(const struct coll_plan *plan, const struct coll_step *step,
+          uint32_t term)
+{
+    return &plan->from[step->first_from + term];
+}
+
 /* ---- the model (hcq_collective_model.c) --------------------------------- */
 
 /* Asks for the links of the ranks' devices. */
@@ -92,9 +111,18 @@ BELL_MUST_CHECK bell_status coll_find_links(
 /* Chunks that a ring of `n_bytes` goes in. */
 uint64_t coll_ring_chunks(const struct coll_task *task, uint64_t n_bytes);
 
+/* What moves in a phase, in bytes. */
+struct coll_traffic {
+    uint64_t link[RANKS_MAX][RANKS_MAX]; /* from, to */
+    uint64_t up[RANKS_MAX], down[RANKS_MAX];
+    uint32_t n_commands[RANKS_MAX];
+    bool has_sum, has_copy, is_shared;
+};
+
 /* What the plan moves, and how long that takes. Fields from n_sums to
- * predicted_ns and those behind times_ns. */
+ * predicted_ns and those behind times_ns. `traffic` is overwritten. */
 void coll_measure(const struct coll_task *task, const struct coll_plan *plan,
+                  struct coll_traffic *traffic,
                   struct hcq_collective_info *info);
 
 /* ---- what was added ------------------------------------------------------ */
@@ -107,6 +135,8 @@ struct coll_memory {
     uint64_t n_bytes;
     /* buf itself, or owned: a peer's or pinned. NULL: not needed */
     struct hcq_buffer *views[RANKS_MAX];
+    bool is_slot;              /* of IN and OUT: then there is no buf */
+    uint32_t slots[RANKS_MAX]; /* as each device has it, or HCQ_SLOT_NONE */
 };
 
 struct hcq_collective {

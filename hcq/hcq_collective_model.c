@@ -110,14 +110,6 @@ coll_ring_chunks(const struct coll_task *t, uint64_t n_bytes)
 
 /* ---- time ---------------------------------------------------------------- */
 
-/* What moves in a phase, in bytes. */
-struct traffic {
-    uint64_t link[RANKS_MAX][RANKS_MAX]; /* from, to */
-    uint64_t up[RANKS_MAX], down[RANKS_MAX];
-    uint32_t n_commands[RANKS_MAX];
-    bool has_sum, has_copy, is_shared;
-};
-
 static uint64_t
 bytes_of_to(const struct coll_task *t, const struct coll_step *step)
 {
@@ -136,13 +128,13 @@ bytes_of_from(const struct coll_task *t, const struct coll_step *step,
 }
 
 static void
-add_traffic(const struct coll_task *t, const struct coll_step *step,
-            struct traffic *traffic)
+add_traffic(const struct coll_task *t, const struct coll_plan *plan,
+            const struct coll_step *step, struct coll_traffic *traffic)
 {
-    uint32_t n_from = step->n_terms ? step->n_terms : 1, i, r = step->rank;
+    uint32_t n_from = coll_n_from(step), i, r = step->rank;
 
     for (i = 0; i < n_from; i++) {
-        const struct coll_ref *from = &step->from[i];
+        const struct coll_ref *from = coll_from(plan, step, i);
 
         if (from->space == COLL_STAGE)
             traffic->down[r] += bytes_of_from(t, step, i);
@@ -161,7 +153,7 @@ add_traffic(const struct coll_task *t, const struct coll_step *step,
 }
 
 static double
-fixed_ns(const struct coll_task *t, const struct traffic *traffic)
+fixed_ns(const struct coll_task *t, const struct coll_traffic *traffic)
 {
     uint32_t most = 0, r;
     double ns = traffic->is_shared ? SIGNAL_NS : 0;
@@ -174,7 +166,7 @@ fixed_ns(const struct coll_task *t, const struct traffic *traffic)
 }
 
 static double
-busiest_ns(const struct coll_task *t, const struct traffic *traffic)
+busiest_ns(const struct coll_task *t, const struct coll_traffic *traffic)
 {
     double ns = 0;
     uint32_t a, b;
@@ -200,7 +192,7 @@ busiest_ns(const struct coll_task *t, const struct traffic *traffic)
 }
 
 static void
-end_phase(const struct coll_task *t, struct traffic *traffic,
+end_phase(const struct coll_task *t, struct coll_traffic *traffic,
           struct hcq_collective_info *info)
 {
     uint32_t a, b;
@@ -226,9 +218,8 @@ end_phase(const struct coll_task *t, struct traffic *traffic,
 
 void
 coll_measure(const struct coll_task *t, const struct coll_plan *plan,
-             struct hcq_collective_info *info)
+             struct coll_traffic *traffic, struct hcq_collective_info *info)
 {
-    struct traffic traffic = {.is_shared = false};
     size_t i;
     uint32_t r;
 
@@ -238,17 +229,18 @@ coll_measure(const struct coll_task *t, const struct coll_plan *plan,
     info->scratch_bytes = info->staging_bytes = info->total_bytes = 0;
     info->predicted_ns = 0;
     info->is_rate_known = true;
+    memset(traffic, 0, sizeof(*traffic));
     memset(info->link_bytes, 0, sizeof(info->link_bytes));
     memset(info->to_host_bytes, 0, sizeof(info->to_host_bytes));
     memset(info->from_host_bytes, 0, sizeof(info->from_host_bytes));
     for (i = 0; i < plan->n_steps; i++) {
         const struct coll_step *step = &plan->steps[i];
 
-        add_traffic(t, step, &traffic);
+        add_traffic(t, plan, step, traffic);
         info->n_sums += step->n_terms > 0;
         info->n_copies += step->n_terms == 0;
         if (i + 1 == plan->n_steps || plan->steps[i + 1].phase != step->phase)
-            end_phase(t, &traffic, info);
+            end_phase(t, traffic, info);
     }
     for (r = 0; r < t->n; r++) {
         info->scratch_bytes +=

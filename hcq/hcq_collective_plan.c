@@ -64,13 +64,17 @@ coll_out_bytes(const struct coll_task *t, uint32_t rank)
 
 /* ---- steps --------------------------------------------------------------- */
 
+/* A step that reads `n_from` places, which *out_from has room for. */
 static struct coll_step *
-add_step(struct coll_plan *plan, uint32_t rank, uint32_t phase)
+add_step(struct coll_plan *plan, uint32_t rank, uint32_t phase, uint32_t n_from,
+         struct coll_ref **out_from)
 {
     struct coll_step *step;
 
     if (host_grow((void **)&plan->steps, &plan->cap_steps, plan->n_steps + 1,
-                  sizeof(*plan->steps)) != 0) {
+                  sizeof(*plan->steps)) != 0 ||
+        host_grow((void **)&plan->from, &plan->cap_from, plan->n_from + n_from,
+                  sizeof(*plan->from)) != 0) {
         plan->is_short = true;
         return NULL;
     }
@@ -78,6 +82,9 @@ add_step(struct coll_plan *plan, uint32_t rank, uint32_t phase)
     memset(step, 0, sizeof(*step));
     step->rank = rank;
     step->phase = phase;
+    step->first_from = plan->n_from;
+    *out_from = &plan->from[plan->n_from];
+    plan->n_from += n_from;
     return step;
 }
 
@@ -85,13 +92,15 @@ static void
 add_copy(struct coll_plan *plan, uint32_t rank, uint32_t phase,
          struct coll_ref to, struct coll_ref from, uint64_t n_bytes)
 {
-    struct coll_step *step = n_bytes ? add_step(plan, rank, phase) : NULL;
+    struct coll_ref *list;
+    struct coll_step *step =
+        n_bytes ? add_step(plan, rank, phase, 1, &list) : NULL;
 
     if (!step)
         return;
     step->count = n_bytes;
     step->to = to;
-    step->from[0] = from;
+    list[0] = from;
 }
 
 static struct coll_ref
@@ -100,35 +109,51 @@ ref(enum coll_space space, uint32_t rank, uint64_t at)
     return (struct coll_ref){space, rank, at};
 }
 
+static uint64_t
+hash_staged(struct coll_ref of, uint64_t n_bytes)
+{
+    return hash_add(hash_add(hash_add(hash_add(0, of.space), of.rank), of.at),
+                    n_bytes);
+}
+
+/* Pinned memory for these bytes, which their owner copies there in `phase`.
+ * NULL: out of memory. Two that have one hash would be copied twice. */
+static struct coll_staged *
+add_staged(struct coll_plan *plan, struct coll_ref of, uint64_t n_bytes,
+           uint32_t phase)
+{
+    uint64_t *end = &plan->space_bytes[COLL_STAGE][of.rank];
+    struct coll_staged *staged;
+
+    if (host_grow((void **)&plan->staged, &plan->cap_staged, plan->n_staged + 1,
+                  sizeof(*plan->staged)) != 0 ||
+        map_put(&plan->staged_of, hash_staged(of, n_bytes), plan->n_staged) !=
+            0) {
+        plan->is_short = true;
+        return NULL;
+    }
+    staged = &plan->staged[plan->n_staged++];
+    *staged = (struct coll_staged){of, n_bytes, *end, phase + 1};
+    *end = align_up(*end + n_bytes, CHUNK_ALIGN);
+    add_copy(plan, of.rank, phase, ref(COLL_STAGE, of.rank, staged->at), of,
+             n_bytes);
+    return staged;
+}
+
 /* The place in pinned memory that has these bytes, which their owner copies
  * there in `phase` if it has not yet. */
 static struct coll_ref
 stage(struct coll_plan *plan, struct coll_ref of, uint64_t n_bytes,
       uint32_t phase, uint32_t *out_phase)
 {
-    struct coll_staged *staged;
-    size_t i;
+    const uint64_t *at = map_get(&plan->staged_of, hash_staged(of, n_bytes));
+    const struct coll_staged *staged = at ? &plan->staged[*at] : NULL;
 
-    for (i = 0; i < plan->n_staged; i++) {
-        staged = &plan->staged[i];
-        if (staged->of.space == of.space && staged->of.rank == of.rank &&
-            staged->of.at == of.at && staged->n_bytes == n_bytes)
-            break;
-    }
-    if (i == plan->n_staged) {
-        uint64_t *end = &plan->space_bytes[COLL_STAGE][of.rank];
-
-        if (host_grow((void **)&plan->staged, &plan->cap_staged, i + 1,
-                      sizeof(*plan->staged)) != 0) {
-            plan->is_short = true;
-            return of;
-        }
-        staged = &plan->staged[plan->n_staged++];
-        *staged = (struct coll_staged){of, n_bytes, *end, phase + 1};
-        *end = align_up(*end + n_bytes, CHUNK_ALIGN);
-        add_copy(plan, of.rank, phase, ref(COLL_STAGE, of.rank, staged->at), of,
-                 n_bytes);
-    }
+    if (!staged || staged->of.space != of.space || staged->of.rank != of.rank ||
+        staged->of.at != of.at || staged->n_bytes != n_bytes)
+        staged = add_staged(plan, of, n_bytes, phase);
+    if (!staged)
+        return of;
     if (staged->phase > *out_phase)
         *out_phase = staged->phase;
     return ref(COLL_STAGE, of.rank, staged->at);
@@ -172,7 +197,7 @@ add_sum(const struct coll_task *t, struct coll_plan *plan, uint32_t rank,
         struct coll_ref to, uint64_t in_bytes, uint64_t count, bool use_copies)
 {
     uint64_t n_bytes = count * t->elem_bytes;
-    struct coll_ref from[RANKS_MAX];
+    struct coll_ref from[RANKS_MAX], *list;
     struct coll_step *step;
     uint32_t s, phase = 0;
 
@@ -186,13 +211,13 @@ add_sum(const struct coll_task *t, struct coll_plan *plan, uint32_t rank,
             see(t, plan, rank, ref(is_copy ? COLL_COPY : COLL_IN, s, in_bytes),
                 n_bytes, is_copy, &phase);
     }
-    step = add_step(plan, rank, phase);
+    step = add_step(plan, rank, phase, t->n, &list);
     if (!step)
         return;
     step->n_terms = t->n;
     step->count = count;
     step->to = to;
-    memcpy(step->from, from, t->n * sizeof(*from));
+    memcpy(list, from, t->n * sizeof(*from));
 }
 
 static uint32_t
@@ -288,7 +313,8 @@ add_hop(const struct coll_task *t, struct coll_plan *plan, uint32_t r,
 {
     bool is_wide = is_half(t->dtype);
     uint64_t part_bytes = is_wide ? 4 : t->elem_bytes;
-    struct coll_step *step = add_step(plan, r, phase);
+    struct coll_ref *from;
+    struct coll_step *step = add_step(plan, r, phase, 2, &from);
 
     if (!step)
         return;
@@ -297,9 +323,9 @@ add_hop(const struct coll_task *t, struct coll_plan *plan, uint32_t r,
     step->wide_first = is_wide && r > 1;
     step->wide_result = is_wide && r + 1 < t->n;
     step->to = r + 1 < t->n ? ref(COLL_PART, r, c.first * part_bytes) : to;
-    step->from[0] = r == 1 ? ref(COLL_IN, 0, c.first * t->elem_bytes)
-                           : ref(COLL_PART, r - 1, c.first * part_bytes);
-    step->from[1] = ref(COLL_IN, r, c.first * t->elem_bytes);
+    from[0] = r == 1 ? ref(COLL_IN, 0, c.first * t->elem_bytes)
+                     : ref(COLL_PART, r - 1, c.first * part_bytes);
+    from[1] = ref(COLL_IN, r, c.first * t->elem_bytes);
 }
 
 static void
@@ -618,25 +644,28 @@ coll_can(const struct coll_task *t, enum hcq_collective_algorithm by)
 static void
 sort_steps(struct coll_plan *plan)
 {
-    uint32_t n_phases = next_phase(plan), phase;
+    uint32_t n_phases = next_phase(plan);
     struct coll_step *sorted =
         host_alloc(plan->n_steps * sizeof(*plan->steps) + 1);
-    size_t i, n = 0;
+    size_t *firsts = host_calloc(n_phases + 1, sizeof(*firsts)), i;
+    uint32_t phase;
 
-    if (!sorted) {
+    if (!sorted || !firsts) {
+        host_free(sorted);
+        host_free(firsts);
         plan->is_short = true;
         return;
     }
-    for (phase = 0; phase < n_phases; phase++) {
-        for (i = 0; i < plan->n_steps; i++) {
-            if (plan->steps[i].phase == phase)
-                sorted[n++] = plan->steps[i];
-        }
-    }
-    assert(n == plan->n_steps);
+    for (i = 0; i < plan->n_steps; i++)
+        firsts[plan->steps[i].phase + 1]++;
+    for (phase = 0; phase < n_phases; phase++)
+        firsts[phase + 1] += firsts[phase];
+    for (i = 0; i < plan->n_steps; i++)
+        sorted[firsts[plan->steps[i].phase]++] = plan->steps[i];
+    host_free(firsts);
     host_free(plan->steps);
     plan->steps = sorted;
-    plan->cap_steps = n;
+    plan->cap_steps = plan->n_steps;
 }
 
 bell_status
@@ -645,6 +674,7 @@ coll_plan_make(const struct coll_task *t, enum hcq_collective_algorithm by,
 {
     assert(coll_can(t, by));
     memset(out_plan, 0, sizeof(*out_plan));
+    map_init(&out_plan->staged_of);
     out_plan->algorithm = by;
     if (t->n == 1)
         copy_alone(t, out_plan);
@@ -664,6 +694,8 @@ void
 coll_plan_fini(struct coll_plan *plan)
 {
     host_free(plan->steps);
+    host_free(plan->from);
     host_free(plan->staged);
+    map_fini(&plan->staged_of);
     memset(plan, 0, sizeof(*plan));
 }

@@ -61,6 +61,7 @@ enum graph_list {
 struct graph_slot {
     uint64_t size_bytes, value;
     uint64_t max;                 /* of the value */
+    uint64_t low_bits;            /* that are 0 in the value */
     const struct hcq_device *dev; /* that uses it; NULL: not used, a word */
     bool is_set;
     bool is_written;
@@ -169,6 +170,10 @@ BELL_MUST_CHECK bell_status hcq_graph_check(struct hcq_graph *graph);
 
 /* Keeps the thread's error record as the graph's first. */
 void hcq_graph_fail(struct hcq_graph *graph, bell_status status);
+
+/* The slot's memory begins at a multiple of `bytes`, a power of two. */
+void hcq_graph_align_slot(struct hcq_graph *graph, uint32_t slot,
+                          uint64_t bytes);
 
 void hcq_graph_free_stages(struct hcq_graph *graph);
 

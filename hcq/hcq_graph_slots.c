@@ -18,6 +18,24 @@
 
 /* ---- setting ---- */
 
+void
+hcq_graph_align_slot(struct hcq_graph *graph, uint32_t slot, uint64_t bytes)
+{
+    assert(slot < graph->n_slots && is_pow2(bytes));
+    graph->slots[slot].low_bits |= bytes - 1;
+}
+
+static BELL_MUST_CHECK bell_status
+refuse_low_bits(const struct hcq_graph *graph, uint32_t slot, uint64_t value)
+{
+    return bell_fail(BELL_BAD_VALUE,
+                     "graph '%s': slot '%s' = 0x%llx: its memory begins at a "
+                     "multiple of %llu, the size of an element that is summed",
+                     graph->name, graph->names[slot].text,
+                     (unsigned long long)value,
+                     (unsigned long long)graph->slots[slot].low_bits + 1);
+}
+
 static BELL_MUST_CHECK bell_status
 refuse_set(const struct hcq_graph *graph, uint32_t slot, uint64_t value)
 {
@@ -26,6 +44,8 @@ refuse_set(const struct hcq_graph *graph, uint32_t slot, uint64_t value)
                          slot,
                          graph->state != GRAPH_READY ? "the graph is not built"
                                                      : "there is none");
+    if (value & graph->slots[slot].low_bits)
+        return refuse_low_bits(graph, slot, value);
     if (value <= graph->slots[slot].max)
         return bell_fail(BELL_BAD_VALUE,
                          "graph '%s': slot '%s' has its home on %s: it is set "
@@ -69,6 +89,7 @@ hcq_graph_set(struct hcq_graph *graph, uint32_t slot, uint64_t value)
     if (__builtin_expect(graph->state != GRAPH_READY ||
                              slot >= graph->n_slots ||
                              value > graph->slots[slot].max ||
+                             (value & graph->slots[slot].low_bits) ||
                              (graph->slots[slot].has_home &&
                               !(graph->flags & HCQ_GRAPH_TRUSTED)),
                          0))
@@ -99,6 +120,9 @@ refuse_buffer(const struct hcq_graph *graph, uint32_t slot,
             "of %s: hcq_buffer_create_peer makes one of the same memory",
             graph->name, name, s->dev ? s->dev->info.name : "no device",
             buf->dev->info.name);
+    if (offset_bytes <= buf->size_bytes &&
+        s->size_bytes <= buf->size_bytes - offset_bytes)
+        return refuse_low_bits(graph, slot, buf->va + offset_bytes);
     return bell_fail(BELL_BAD_INDEX,
                      "graph '%s': slot '%s' is %llu bytes: from %llu on the "
                      "buffer has less, of %llu",
@@ -125,7 +149,8 @@ hcq_graph_set_buffer(struct hcq_graph *graph, uint32_t slot,
     s = &graph->slots[slot];
     if (__builtin_expect(!s->size_bytes || buf->dev != s->dev ||
                              offset_bytes > buf->size_bytes ||
-                             s->size_bytes > buf->size_bytes - offset_bytes,
+                             s->size_bytes > buf->size_bytes - offset_bytes ||
+                             ((buf->va + offset_bytes) & s->low_bits),
                          0))
         return refuse_buffer(graph, slot, buf, offset_bytes);
     hcq_buffer_home(buf, &home);

@@ -73,17 +73,70 @@ rig_open(struct fleet *rig, const char *list, uint32_t n, uint64_t most_bytes,
     }
 }
 
+/* Memory as another device sees it. */
+struct rig_peer {
+    struct rig_peer *next;
+    struct hcq_buffer *of, *peer;
+};
+
+static struct hcq_buffer *
+find_peer(struct fleet *rig, struct hcq_device *dev, struct hcq_buffer *of)
+{
+    struct rig_peer *at;
+
+    for (at = rig->peers; at; at = at->next) {
+        if (at->of == of && at->peer->dev == dev)
+            return at->peer;
+    }
+    at = calloc(1, sizeof(*at));
+    assert_non_null(at);
+    expect_ok(hcq_buffer_create_peer(dev, of, &at->peer));
+    at->of = of;
+    at->next = rig->peers;
+    rig->peers = at;
+    return at->peer;
+}
+
+void
+rig_swap(struct fleet *rig)
+{
+    uint32_t r;
+
+    for (r = 0; r < rig->n; r++) {
+        struct hcq_buffer *in = rig->in[r], *out = rig->out[r];
+
+        if (!rig->spare_in[r]) {
+            expect_ok(hcq_buffer_create(rig->devs[r], rig->side_bytes, 0,
+                                        &rig->spare_in[r]));
+            expect_ok(hcq_buffer_create(rig->devs[r], rig->side_bytes, 0,
+                                        &rig->spare_out[r]));
+        }
+        rig->in[r] = rig->spare_in[r];
+        rig->out[r] = rig->spare_out[r];
+        rig->spare_in[r] = in;
+        rig->spare_out[r] = out;
+    }
+}
+
 void
 rig_close(struct fleet *rig)
 {
+    struct rig_peer *peer;
     uint32_t i;
 
     tensor_sums_destroy(rig->sums);
     for (i = 0; i < rig->n_queues; i++)
         hcq_queue_destroy(rig->queues[i]);
+    while ((peer = rig->peers) != NULL) {
+        rig->peers = peer->next;
+        hcq_buffer_destroy(peer->peer);
+        free(peer);
+    }
     for (i = 0; i < rig->n; i++) {
         hcq_buffer_destroy(rig->in[i]);
         hcq_buffer_destroy(rig->out[i]);
+        hcq_buffer_destroy(rig->spare_in[i]);
+        hcq_buffer_destroy(rig->spare_out[i]);
         free(rig->inputs[i]);
         free(rig->wanted[i]);
     }
@@ -423,6 +476,76 @@ rig_prepare(struct fleet *rig, const struct rig_case *c)
     }
 }
 
+/* A slot begins with the guard's end. */
+static void
+take_slots(struct fleet *rig, const struct rig_case *c, struct hcq_graph *graph,
+           struct hcq_collective_rank *ranks)
+{
+    uint64_t n_bytes = rig->side_bytes - RIG_GUARD;
+    char name[HCQ_NAME_MAX];
+    uint32_t r;
+
+    for (r = 0; r < rig->n; r++) {
+        bool is_one = ranks[r].in == ranks[r].out;
+
+        if (ranks[r].in && c->slots & RIG_IN_SLOTS) {
+            snprintf(name, sizeof(name), "in %u", r);
+            ranks[r].has_in_slot = true;
+            ranks[r].in_slot =
+                hcq_graph_slot_on(graph, name, n_bytes, rig->devs[r]);
+            ranks[r].in_offset -= RIG_GUARD;
+            ranks[r].in = NULL;
+        }
+        if (ranks[r].out && c->slots & RIG_OUT_SLOTS) {
+            snprintf(name, sizeof(name), "out %u", r);
+            ranks[r].has_out_slot = true;
+            ranks[r].out_slot =
+                is_one ? ranks[r].in_slot
+                       : hcq_graph_slot_on(graph, name, n_bytes, rig->devs[r]);
+            ranks[r].out_offset -= RIG_GUARD;
+            ranks[r].out = NULL;
+        }
+    }
+}
+
+/* Views of the other devices first: the order is any. */
+static void
+bind_side(struct fleet *rig, struct hcq_graph *graph,
+          const struct hcq_collective *collective, uint32_t r, bool is_output,
+          struct hcq_buffer *buf)
+{
+    char name[HCQ_NAME_MAX];
+    uint32_t q, slot;
+
+    for (q = 0; q < rig->n; q++) {
+        slot = hcq_collective_view(collective, r, is_output, q);
+        if (slot != HCQ_SLOT_NONE && rig->devs[q] != rig->devs[r])
+            expect_ok(hcq_graph_set_buffer(
+                graph, slot, find_peer(rig, rig->devs[q], buf), RIG_GUARD));
+    }
+    snprintf(name, sizeof(name), "%s %u", is_output ? "out" : "in", r);
+    slot = hcq_graph_find_slot(graph, name);
+    if (slot != HCQ_SLOT_NONE)
+        expect_ok(hcq_graph_set_buffer(graph, slot, buf, RIG_GUARD));
+}
+
+void
+rig_bind(struct fleet *rig, const struct rig_case *c, struct hcq_graph *graph,
+         const struct hcq_collective *collective)
+{
+    uint32_t r;
+
+    for (r = 0; r < rig->n; r++) {
+        if (c->slots & RIG_IN_SLOTS)
+            bind_side(rig, graph, collective, r, false, rig->in[r]);
+        if (c->slots & RIG_OUT_SLOTS)
+            bind_side(rig, graph, collective, r, true,
+                      c->in_place && has_in(c, r) && has_out(c, r)
+                          ? rig->in[r]
+                          : rig->out[r]);
+    }
+}
+
 void
 rig_build(struct fleet *rig, const struct rig_case *c,
           struct hcq_graph **out_graph, struct hcq_collective **out_collective)
@@ -438,6 +561,7 @@ rig_build(struct fleet *rig, const struct rig_case *c,
 
     rig_describe(rig, c, ranks, &desc);
     expect_ok(hcq_graph_create(&graph_desc, out_graph));
+    take_slots(rig, c, *out_graph, ranks);
     expect_ok(hcq_collective_add(*out_graph, &desc, out_collective));
     expect_ok(hcq_graph_end(*out_graph));
 }

@@ -20,6 +20,10 @@ struct fleet {
     struct hcq_queue *queues[2 * RIG_RANKS_MAX];
     uint32_t n_queues;
     struct hcq_buffer *in[RIG_RANKS_MAX], *out[RIG_RANKS_MAX];
+    /* For slots: other memory for every other submission, and all of it as
+     * other devices see it, made when it is needed. */
+    struct hcq_buffer *spare_in[RIG_RANKS_MAX], *spare_out[RIG_RANKS_MAX];
+    struct rig_peer *peers;
     struct tensor_sums *sums;
     /* of the host: what was written, what is expected, what came back */
     uint8_t *inputs[RIG_RANKS_MAX], *wanted[RIG_RANKS_MAX];
@@ -33,6 +37,12 @@ void rig_open(struct fleet *rig, const char *list, uint32_t n,
               uint64_t most_bytes, bool copy_queues);
 void rig_close(struct fleet *rig);
 
+/* Sides that are slots. */
+enum rig_slots {
+    RIG_IN_SLOTS = 1,
+    RIG_OUT_SLOTS = 2,
+};
+
 /* One collective of a kind: where its sides lie. */
 struct rig_case {
     enum hcq_collective_kind kind;
@@ -43,6 +53,7 @@ struct rig_case {
     bool in_place;
     uint64_t offset; /* bytes from the guard on, of both sides */
     uint64_t seed;
+    unsigned slots; /* enum rig_slots; in place: none or both */
 };
 
 /* Fills in the descriptor; ranks has room for all. */
@@ -57,6 +68,11 @@ void rig_write(struct fleet *rig);
 void rig_build(struct fleet *rig, const struct rig_case *c,
                struct hcq_graph **out_graph,
                struct hcq_collective **out_collective);
+/* Other memory for slots from now on; rig->in and out are that. */
+void rig_swap(struct fleet *rig);
+/* Sets all slots to rig->in and out. */
+void rig_bind(struct fleet *rig, const struct rig_case *c,
+              struct hcq_graph *graph, const struct hcq_collective *collective);
 /* Every byte of all memory is as expected; `what` is printed if not. */
 void rig_check(struct fleet *rig, const struct rig_case *c, const char *what);
 

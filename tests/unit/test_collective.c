@@ -15,11 +15,12 @@
 #include "tests/unit/expect.h"
 
 #define LARGE_BYTES (1u << 20)
+#define MANY        16 /* with more ranks test_many alone is run */
 
 static const char *devices = "CPU";
 static uint32_t n_devices[4], n_sets;
 
-/* Twice, as a graph is for. */
+/* Twice, as a graph is for; with slots, in other memory each time. */
 static void
 run_case(struct fleet *rig, const struct rig_case *c)
 {
@@ -30,9 +31,13 @@ run_case(struct fleet *rig, const struct rig_case *c)
     int i;
 
     rig_build(rig, c, &graph, &collective);
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < (c->slots ? 3 : 2); i++) {
         again.seed += (uint64_t)i;
+        /* inputs alone, then all: a fixed side has one memory */
+        if (i && c->slots == (RIG_IN_SLOTS | RIG_OUT_SLOTS))
+            rig_swap(rig);
         rig_prepare(rig, &again);
+        rig_bind(rig, c, graph, collective);
         rig_count_moved(rig, &before);
         expect_ok(hcq_graph_submit(graph, NULL));
         expect_ok(hcq_collective_wait(collective, graph, RIG_WAIT_NS));
@@ -146,6 +151,51 @@ sweep_large(struct fleet *rig)
     run_case(rig, &c);
 }
 
+/* Sides that get their memory for each submission. */
+static void
+sweep_slots(struct fleet *rig)
+{
+    struct rig_case c = {.dtype = HCQ_DTYPE_BF16, .seed = 400};
+    enum hcq_collective_kind kind;
+
+    for (kind = 0; kind < HCQ_COLLECTIVE_KIND_COUNT; kind++) {
+        c.kind = kind;
+        c.count = kind % 2 ? 67 : 1003;
+        c.root = kind % rig->n;
+        c.target = (c.root + 1) % rig->n;
+        c.offset = kind % 3 * 4;
+        c.in_place = false;
+        c.slots = RIG_IN_SLOTS | RIG_OUT_SLOTS;
+        run_algorithms(rig, &c);
+        c.in_place =
+            kind != HCQ_COLLECTIVE_ALL_TO_ALL && kind != HCQ_COLLECTIVE_SEND;
+        if (c.in_place)
+            run_algorithms(rig, &c);
+        c.in_place = false;
+        c.by = HCQ_COLLECTIVE_AUTO;
+        for (c.slots = RIG_IN_SLOTS; c.slots <= RIG_OUT_SLOTS; c.slots++)
+            run_case(rig, &c);
+    }
+}
+
+/* More ranks than devices that a box has: each kind and algorithm once, sides
+ * in slots and not. */
+static void
+sweep_many(struct fleet *rig)
+{
+    struct rig_case c = {.dtype = HCQ_DTYPE_BF16, .seed = 500};
+    enum hcq_collective_kind kind;
+
+    for (kind = 0; kind < HCQ_COLLECTIVE_KIND_COUNT; kind++) {
+        c.kind = kind;
+        c.count = 1201 / (kind == HCQ_COLLECTIVE_ALL_REDUCE ? 1 : rig->n);
+        c.root = kind % rig->n;
+        c.target = rig->n - 1;
+        c.slots = kind % 2 ? RIG_IN_SLOTS | RIG_OUT_SLOTS : 0;
+        run_algorithms(rig, &c);
+    }
+}
+
 static void
 sweep(void (*fn)(struct fleet *rig), uint64_t most_bytes, bool copy_queues)
 {
@@ -153,6 +203,8 @@ sweep(void (*fn)(struct fleet *rig), uint64_t most_bytes, bool copy_queues)
     uint32_t i;
 
     for (i = 0; i < n_sets; i++) {
+        if ((n_devices[i] > MANY) != (fn == sweep_many))
+            continue;
         rig_open(&rig, devices, n_devices[i],
                  most_bytes == LARGE_BYTES ? most_bytes
                                            : most_bytes * n_devices[i],
@@ -184,6 +236,20 @@ test_odd(void **state)
 }
 
 static void
+test_slots(void **state)
+{
+    (void)state;
+    sweep(sweep_slots, 1003 * 2, true);
+}
+
+static void
+test_many(void **state)
+{
+    (void)state;
+    sweep(sweep_many, 1201 * 2, false);
+}
+
+static void
 test_large(void **state)
 {
     (void)state;
@@ -194,10 +260,9 @@ int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_odd),
-        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_dtypes), cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_odd),    cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_many),   cmocka_unit_test(test_large),
     };
     int i;
 

@@ -292,9 +292,9 @@ test_refusals(void **state)
     expect_refused(queues, BELL_E_INVALID,
                    "the output of rank 0: 256 bytes from 65281 on of a buffer "
                    "of 65536");
-    desc.n_ranks = 17;
+    desc.n_ranks = 65;
     expect_refused(queues, BELL_E_INVALID,
-                   "all-reduce: 17 ranks, expected 1 to 16");
+                   "all-reduce: 65 ranks, expected 1 to 64");
     describe(HCQ_COLLECTIVE_ALL_TO_ALL, HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32, 4);
     give_memory(0, 0);
     expect_refused(queues, BELL_E_INVALID,
@@ -319,6 +319,182 @@ test_refusals(void **state)
     expect_refused(queues, BELL_E_INVALID, "all-gather: rank 2 has no device");
     for (r = 0; r < N; r++)
         hcq_queue_destroy(queues[r]);
+}
+
+/* ---- slots --------------------------------------------------------------- */
+
+/* A graph with slots of rank 0's device: `home` with a home there, `other` with
+ * one of rank 1's, `plain` with none. */
+struct slotted {
+    struct hcq_queue *queues[N];
+    struct hcq_graph *graph;
+    uint32_t home, other, plain;
+};
+
+static void
+open_slotted(struct slotted *s)
+{
+    const struct hcq_graph_desc graph_desc = {
+        .struct_size = sizeof(graph_desc), .queues = s->queues, .n_queues = N};
+    uint32_t r;
+
+    for (r = 0; r < N; r++)
+        expect_ok(hcq_queue_create(devs[r], HCQ_QUEUE_COMPUTE, &s->queues[r]));
+    expect_ok(hcq_graph_create(&graph_desc, &s->graph));
+    s->home = hcq_graph_slot_on(s->graph, "home", 4096, devs[0]);
+    s->other = hcq_graph_slot_on(s->graph, "other", 4096, devs[1]);
+    s->plain = hcq_graph_slot(s->graph, "plain", 4096);
+}
+
+static void
+close_slotted(struct slotted *s)
+{
+    uint32_t r;
+
+    hcq_graph_destroy(s->graph);
+    for (r = 0; r < N; r++)
+        hcq_queue_destroy(s->queues[r]);
+}
+
+static void
+expect_slot_refused(uint32_t (*choose)(const struct slotted *s),
+                    const char *part)
+{
+    struct hcq_collective *collective = NULL;
+    struct slotted s;
+
+    open_slotted(&s);
+    ranks[0].in_slot = choose(&s);
+    expect_fails(hcq_collective_add(s.graph, &desc, &collective),
+                 BELL_E_INVALID, part);
+    assert_null(collective);
+    close_slotted(&s);
+}
+
+static uint32_t
+choose_home(const struct slotted *s)
+{
+    return s->home;
+}
+
+static uint32_t
+choose_other(const struct slotted *s)
+{
+    return s->other;
+}
+
+static uint32_t
+choose_plain(const struct slotted *s)
+{
+    return s->plain;
+}
+
+static uint32_t
+choose_none(const struct slotted *s)
+{
+    return s->plain + 1;
+}
+
+static void
+test_slot_refusals(void **state)
+{
+    (void)state;
+    describe(HCQ_COLLECTIVE_ALL_REDUCE, HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32, 64);
+    give_memory(0, 32768);
+    desc.get_program = tensor_sums_get;
+    ranks[0].in = NULL;
+    ranks[0].has_in_slot = true;
+    expect_slot_refused(choose_none, "all-reduce: the input of rank 0 is slot "
+                                     "3, which is not one of CPU:0");
+    expect_slot_refused(choose_plain, "is slot 2, which is not one of CPU:0");
+    expect_slot_refused(choose_other, "is slot 1, which is not one of CPU:0");
+    ranks[0].in_offset = 4096 - 255;
+    expect_slot_refused(choose_home,
+                        "the input of rank 0: 256 bytes from 3841 on of slot "
+                        "'home' of 4096");
+    ranks[0].in_offset = 2;
+    expect_slot_refused(choose_home, "begins 2 bytes behind slot 'home', which "
+                                     "is not a multiple of a float32");
+    ranks[0].in_offset = 0;
+    ranks[0].in = bufs[0];
+    expect_slot_refused(choose_home,
+                        "the input of rank 0 is a buffer and slot 'home'");
+    ranks[0].in = NULL;
+    ranks[0].out = NULL;
+    ranks[0].has_out_slot = true;
+    ranks[0].out_offset = 4;
+    expect_slot_refused(choose_home,
+                        "the output of rank 0 overlaps its input and does not "
+                        "begin where that does");
+}
+
+/* Memory that a slot cannot be, when it is set or submitted. */
+static void
+test_slot_memory(void **state)
+{
+    struct hcq_collective *collective;
+    struct hcq_buffer *peers[N];
+    struct tensor_sums *sums;
+    struct slotted s;
+    uint32_t r;
+
+    (void)state;
+    describe(HCQ_COLLECTIVE_ALL_REDUCE, HCQ_COLLECTIVE_ONE_SHOT, HCQ_DTYPE_F32,
+             64);
+    give_memory(0, 32768);
+    expect_ok(tensor_sums_create(&sums));
+    desc.get_program = tensor_sums_get;
+    desc.user = sums;
+    open_slotted(&s);
+    ranks[0].in = NULL;
+    ranks[0].has_in_slot = true;
+    ranks[0].in_slot = s.home;
+    expect_ok(hcq_collective_add(s.graph, &desc, &collective));
+    expect_ok(hcq_graph_end(s.graph));
+    assert_int_equal(hcq_collective_view(collective, 0, false, 0), s.home);
+    assert_int_equal(hcq_collective_view(collective, 0, true, 1),
+                     HCQ_SLOT_NONE);
+    assert_int_equal(hcq_collective_view(collective, 1, false, 0),
+                     HCQ_SLOT_NONE);
+    assert_int_equal(hcq_collective_view(collective, 0, false, N),
+                     HCQ_SLOT_NONE);
+    /* not where floats are */
+    expect_fails(hcq_graph_set_buffer(s.graph, s.home, bufs[0], 2),
+                 BELL_E_INVALID, "its memory begins at a multiple of 4");
+    expect_ok(hcq_graph_set_buffer(s.graph, s.home, bufs[0], 4));
+    for (r = 1; r < N; r++) {
+        expect_ok(hcq_buffer_create_peer(devs[r], bufs[0], &peers[r]));
+        expect_fails(hcq_graph_set_buffer(
+                         s.graph, hcq_collective_view(collective, 0, false, r),
+                         peers[r], 6),
+                     BELL_E_INVALID, "its memory begins at a multiple of 4");
+        expect_ok(hcq_graph_set_buffer(
+            s.graph, hcq_collective_view(collective, 0, false, r), peers[r],
+            r == 2 ? 8 : 4));
+    }
+    expect_ok(hcq_graph_set_buffer(s.graph, s.other, bufs[1], 4096));
+    /* no memory for the slot that nobody uses, then views of other memory */
+    expect_fails(hcq_graph_submit(s.graph, NULL), BELL_E_INVALID,
+                 "a slot has no value yet");
+    expect_ok(hcq_graph_set(s.graph, s.plain, 4096));
+    expect_fails(hcq_graph_submit(s.graph, NULL), BELL_E_INVALID,
+                 "which is other memory than");
+    expect_ok(hcq_graph_set_buffer(
+        s.graph, hcq_collective_view(collective, 0, false, 2), peers[2], 4));
+    expect_ok(hcq_graph_submit(s.graph, NULL));
+    expect_ok(hcq_collective_wait(collective, s.graph, RIG_WAIT_NS));
+    /* where the result goes */
+    for (r = 0; r < N; r++)
+        expect_ok(hcq_graph_set_buffer(
+            s.graph, hcq_collective_view(collective, 0, false, r),
+            r ? peers[r] : bufs[0], 32768));
+    expect_fails(hcq_graph_submit(s.graph, NULL), BELL_E_INVALID,
+                 "and one is written");
+    close_slotted(&s);
+    hcq_collective_destroy(collective);
+    for (r = 1; r < N; r++)
+        hcq_buffer_destroy(peers[r]);
+    tensor_sums_destroy(sums);
 }
 
 /* ---- out of memory ------------------------------------------------------- */
@@ -392,9 +568,14 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),      cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_box),        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_small_info), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_box),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_small_info),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_slot_refusals),
+        cmocka_unit_test(test_slot_memory),
         cmocka_unit_test(test_no_memory),
     };
 

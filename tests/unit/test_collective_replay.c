@@ -1,6 +1,7 @@
 /* What the host does for a replay of a collective: one submission a queue, and
- * no allocation, lock or call of the kernel on the thread that submits. The
- * least time of a submission is printed, and not judged.
+ * no allocation, lock or call of the kernel on the thread that submits, also
+ * where slots are set to other memory. The least time of a submission is
+ * printed, and not judged.
  */
 #include "collective_rig.h"
 
@@ -53,13 +54,14 @@ submissions(const struct fleet *rig)
 
 static void
 replay(const char *list, uint32_t n, enum hcq_collective_algorithm by,
-       uint64_t count)
+       uint64_t count, unsigned slots)
 {
     const struct rig_case c = {.kind = HCQ_COLLECTIVE_ALL_REDUCE,
                                .by = by,
                                .dtype = HCQ_DTYPE_BF16,
                                .count = count,
-                               .seed = 5};
+                               .seed = 5,
+                               .slots = slots};
     struct hcq_graph_info info = {.struct_size = sizeof(info)};
     struct hcq_collective *collective;
     struct hcq_graph *graph;
@@ -71,8 +73,14 @@ replay(const char *list, uint32_t n, enum hcq_collective_algorithm by,
     rig_build(&rig, &c, &graph, &collective);
     rig_prepare(&rig, &c);
     for (i = 0; i < 2; i++) {
+        rig_bind(&rig, &c, graph, collective);
         expect_ok(hcq_graph_submit(graph, NULL));
         expect_ok(hcq_collective_wait(collective, graph, RIG_WAIT_NS));
+    }
+    if (slots) { /* the other memory, and peers of it */
+        rig_swap(&rig);
+        rig_prepare(&rig, &c);
+        rig_bind(&rig, &c, graph, collective);
     }
     hcq_graph_get_info(graph, &info);
     before = submissions(&rig);
@@ -81,8 +89,11 @@ replay(const char *list, uint32_t n, enum hcq_collective_algorithm by,
         struct counts then;
         uint64_t ns;
 
+        if (slots)
+            rig_swap(&rig);
         count_all(&rig, true);
         ns = time_now_ns();
+        rig_bind(&rig, &c, graph, collective);
         expect_ok(hcq_graph_submit(graph, NULL));
         ns = time_now_ns() - ns;
         count_all(&rig, false);
@@ -118,11 +129,13 @@ test_replays(void **state)
 
     (void)state;
     for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        replay(lists[i], 3, HCQ_COLLECTIVE_ONE_SHOT, 3001);
-        replay(lists[i], 3, HCQ_COLLECTIVE_TWO_SHOT, 3001);
+        replay(lists[i], 3, HCQ_COLLECTIVE_ONE_SHOT, 3001, 0);
+        replay(lists[i], 3, HCQ_COLLECTIVE_TWO_SHOT, 3001, 0);
+        replay(lists[i], 3, HCQ_COLLECTIVE_TWO_SHOT, 3001,
+               RIG_IN_SLOTS | RIG_OUT_SLOTS);
     }
-    replay("NV:*@sim:h100*8", 8, HCQ_COLLECTIVE_ONE_SHOT, 512);
-    replay("AMD:*@sim:mi300x*8", 8, HCQ_COLLECTIVE_ONE_SHOT, 512);
+    replay("NV:*@sim:h100*8", 8, HCQ_COLLECTIVE_ONE_SHOT, 512, 0);
+    replay("AMD:*@sim:mi300x*8", 8, HCQ_COLLECTIVE_ONE_SHOT, 512, 0);
 }
 
 /* The counters do count. */

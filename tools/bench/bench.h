@@ -22,7 +22,7 @@
 #include "base/thread.h"
 
 #define BENCH_ROWS_MAX    1024
-#define BENCH_RANKS_MAX   HCQ_COLLECTIVE_RANKS_MAX
+#define BENCH_RANKS_MAX   (HCQ_GRAPH_QUEUES_MAX / 2)
 #define BENCH_SAMPLES_MAX 4096 /* of a pass */
 #define BENCH_PASSES_MAX  16
 #define BENCH_PASSES_MIN  4 /* fewer tell no interval */
