@@ -19,6 +19,7 @@ enum sim_page_flag {
     SIM_PAGE_EXECUTABLE = 1u << 2,
     SIM_PAGE_SYSTEM = 1u << 3,   /* host memory; else the card's */
     SIM_PAGE_UNCACHED = 1u << 4, /* caches never hold it */
+    SIM_PAGE_TEAM = 1u << 5,     /* several cards' memory: not to be touched */
 };
 
 /* Another card's memory: its number from 0, in the flags; and back. -1: it is

@@ -22,8 +22,8 @@
  * TF32 and pairs of 8-bit floats too; ld, st, atom, red, prefetch in all state
  * spaces; shfl, vote, match, redux, activemask; bra, brx, barriers of blocks
  * and warps; mma, ldmatrix, stmatrix, cp.async; wgmma; mbarriers and bulk
- * copies of tensors to shared memory; special registers; variables of the
- * module; nested scopes.
+ * copies of tensors to shared memory; multimem; special registers; variables of
+ * the module; nested scopes.
  *
  * Not: calls, clusters. Float arithmetic rounds to nearest; other roundings are
  * refused but in conversions. The approximations are off by a unit in the last
@@ -40,6 +40,8 @@
 
 /* A parsed module. Immutable: any number of threads may launch from it. */
 struct sim_ptx_module;
+
+#define SIM_PTX_TEAM_MAX 8
 
 /* Where a launch finds global memory: the host address of `n_bytes` (1 to 16)
  * at a virtual address, or NULL, which is a fault. Called from the launching
@@ -61,6 +63,10 @@ struct sim_ptx_mem {
      * that many bytes at va were found. The card counts what is another's. */
     void (*count)(void *user, uint64_t va, uint32_t n_bytes, bool is_write);
     const bool *crosses;
+    /* For multimem: where the memory of each member of a team lies at the
+     * team's address va, n_bytes each. How many; 0: a fault. NULL: no teams. */
+    uint32_t (*team)(void *user, uint64_t va, uint32_t n_bytes, bool is_write,
+                     uint8_t *out[SIM_PTX_TEAM_MAX]);
     /* For who steps through the launch: copies memory, false where it is not
      * mapped. NULL: there is nothing to be seen. */
     bool (*peek)(void *user, uint64_t va, void *out, uint32_t n_bytes);

@@ -39,6 +39,7 @@ class_of(const struct px_insn *in)
         return class_of_space(in->mod[PX_MOD_SPACE]);
     case PX_COPY:
     case PX_PREFETCH:
+    case PX_TEAM:
         return SIM_INSN_GLOBAL;
     case PX_LDMATRIX:
     case PX_STMATRIX:

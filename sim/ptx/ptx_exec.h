@@ -216,6 +216,10 @@ void px_do_collective(struct px_run *r, struct px_warp *w,
 void px_access(struct px_run *r, struct px_warp *w, const struct px_insn *in,
                uint32_t mask);
 
+/* multimem (ptx_team.c). */
+void px_do_team(struct px_run *r, struct px_warp *w, const struct px_insn *in,
+                uint32_t mask);
+
 /* An access of lanes of a warp: n_bytes at the address of each. */
 struct px_span {
     struct px_warp *w;
@@ -226,6 +230,9 @@ struct px_span {
     /* Told how memory is used: false for what is ordered otherwise. */
     bool is_judged;
 };
+/* An atomic operation of that many bytes at p; what was there. */
+uint64_t px_exchange(uint8_t *p, unsigned n_bytes, const struct px_insn *in,
+                     uint64_t b, uint64_t c);
 /* Addresses of an operand plus a constant; false after a fault. */
 bool px_addresses(struct px_run *r, const struct px_span *s, struct px_ref ref,
                   int64_t offset, uint64_t out[PX_LANES]);

@@ -415,7 +415,8 @@ parse_cp(struct px_parse *p, struct px_insn *in)
 
 /* ---- wgmma ---- */
 
-/* fence.proxy.async{.shared::cta}, fence.mbarrier_init.release.cluster */
+/* fence.proxy.async{.shared::cta}, fence.proxy.alias,
+ * fence.mbarrier_init.release.cluster */
 static bell_status
 parse_proxy_fence(struct px_parse *p, struct px_insn *in)
 {
@@ -426,8 +427,10 @@ parse_proxy_fence(struct px_parse *p, struct px_insn *in)
     } else {
         in->op = PX_PROXY_FENCE;
         BELL_TRY(need_word(p, "proxy"));
-        BELL_TRY(need_word(p, "async"));
-        (void)take_suffix(p, "shared::cta");
+        if (!take_suffix(p, "alias")) {
+            BELL_TRY(need_word(p, "async"));
+            (void)take_suffix(p, "shared::cta");
+        }
     }
     return p->module->sm >= 90 && p->version >= 80
                ? BELL_OK
@@ -544,12 +547,122 @@ parse_wgmma(struct px_parse *p, struct px_insn *in)
     return BELL_OK;
 }
 
+/* ---- multimem ---- */
+
+#define T(x)        (1u << (x))
+#define TEAM_HALVES (T(PX_F16) | T(PX_BF16) | T(PX_F16X2) | T(PX_BF16X2))
+
+/* Which types an operation takes. src: what ptxas 13.0.88 takes; PTX ISA 9.0,
+ * "multimem" */
+static const struct {
+    const char *word;
+    uint8_t mode;
+    uint32_t types;
+} team_ops[] = {
+    {"add", PX_ATOM_ADD,
+     T(PX_U32) | T(PX_S32) | T(PX_U64) | T(PX_F32) | T(PX_F64) | TEAM_HALVES},
+    {"min", PX_ATOM_MIN,
+     T(PX_U32) | T(PX_S32) | T(PX_U64) | T(PX_S64) | TEAM_HALVES},
+    {"max", PX_ATOM_MAX,
+     T(PX_U32) | T(PX_S32) | T(PX_U64) | T(PX_S64) | TEAM_HALVES},
+    {"and", PX_ATOM_AND, T(PX_B32) | T(PX_B64)},
+    {"or", PX_ATOM_OR, T(PX_B32) | T(PX_B64)},
+    {"xor", PX_ATOM_XOR, T(PX_B32) | T(PX_B64)},
+};
+
+/* {.weak | .relaxed, .acquire or .release with a scope}{.global} */
+static bell_status
+take_team_order(struct px_parse *p, struct px_insn *in)
+{
+    const char *strong =
+        in->mod[PX_MOD_BOOL] == PX_TEAM_LOAD ? "acquire" : "release";
+    bool has_scope;
+
+    in->mod[PX_MOD_ORDER] = PX_WEAK;
+    if (!take_suffix(p, "weak")) {
+        in->mod[PX_MOD_ORDER] =
+            take_suffix(p, strong)
+                ? (in->mod[PX_MOD_BOOL] == PX_TEAM_LOAD ? PX_ACQUIRE
+                                                        : PX_RELEASE)
+                : PX_RELAXED;
+        (void)take_suffix(p, "relaxed");
+        has_scope = take_suffix(p, "cta") || take_suffix(p, "cluster") ||
+                    take_suffix(p, "gpu") || take_suffix(p, "sys");
+        (void)has_scope;
+    }
+    if (take_suffix(p, "global"))
+        in->mod[PX_MOD_SPACE] = PX_GLOBAL;
+    return BELL_OK;
+}
+
+static bell_status
+take_team_type(struct px_parse *p, struct px_insn *in, uint32_t types,
+               bool wide, unsigned *out_n)
+{
+    bool is_float;
+    unsigned bits;
+
+    *out_n = take_suffix(p, "v2") ? 2 : take_suffix(p, "v4") ? 4 : 1;
+    BELL_TRY(px_take_type(p, &in->type));
+    is_float = px_types[in->type].kind == 'f' || px_types[in->type].kind == 'x';
+    bits = px_types[in->type].bits * *out_n;
+    if (!(types >> in->type & 1) || (*out_n > 1 && !is_float) ||
+        (*out_n > 1 && in->type == PX_F64) ||
+        (bits != 32 && bits != 64 && bits != 128) ||
+        (wide && !(TEAM_HALVES >> in->type & 1)))
+        return px_error(p, "multimem has no such operation of that type");
+    return BELL_OK;
+}
+
+/* multimem.ld_reduce d, [a]; multimem.st and .red [a], b. */
+static bell_status
+parse_multimem(struct px_parse *p, struct px_insn *in)
+{
+    bool loads = take_suffix(p, "ld_reduce"), wide = false;
+    uint32_t types = ~0u;
+    unsigned n;
+    size_t i;
+
+    if (p->module->sm < 90 || p->version < 81)
+        return px_error(p, "multimem comes with sm_90 and version 8.1");
+    in->mod[PX_MOD_BOOL] = loads                   ? PX_TEAM_LOAD
+                           : take_suffix(p, "red") ? PX_TEAM_RED
+                                                   : PX_TEAM_STORE;
+    if (in->mod[PX_MOD_BOOL] == PX_TEAM_STORE)
+        BELL_TRY(need_word(p, "st"));
+    BELL_TRY(take_team_order(p, in));
+    for (i = 0; i < ARRAY_LEN(team_ops); i++) {
+        if (in->mod[PX_MOD_BOOL] == PX_TEAM_STORE ||
+            !take_suffix(p, team_ops[i].word))
+            continue;
+        in->mod[PX_MOD_MODE] = team_ops[i].mode;
+        types = team_ops[i].types;
+        break;
+    }
+    if (in->mod[PX_MOD_BOOL] != PX_TEAM_STORE && !in->mod[PX_MOD_MODE])
+        return px_error(p, "multimem wants an operation");
+    wide = loads && in->mod[PX_MOD_MODE] == PX_ATOM_ADD &&
+           take_suffix(p, "acc::f32");
+    in->mod[PX_MOD_HALF] = wide;
+    BELL_TRY(take_team_type(p, in, types, wide, &n));
+    if (loads) {
+        BELL_TRY(px_take_vector(p, in, n, in->type, false, false));
+        BELL_TRY(px_expect(p, ','));
+        return px_take_address(p, in->mod[PX_MOD_SPACE], &in->src[0],
+                               &in->offset);
+    }
+    BELL_TRY(
+        px_take_address(p, in->mod[PX_MOD_SPACE], &in->src[0], &in->offset));
+    BELL_TRY(px_expect(p, ','));
+    return px_take_vector(p, in, n, in->type, false, true);
+}
+
 bool
 px_is_more(unsigned op)
 {
     return op == PX_BAR || op == PX_BRX || op == PX_MMA || op == PX_LDMATRIX ||
            op == PX_STMATRIX || op == PX_COPY || op == PX_WGMMA ||
-           op == PX_MBAR;
+           op == PX_MBAR || op == PX_TEAM;
 }
 
 bell_status
@@ -570,6 +683,8 @@ px_parse_more(struct px_parse *p, struct px_insn *in, bool barrier)
         return parse_wgmma(p, in);
     case PX_MBAR:
         return parse_mbarrier(p, in);
+    case PX_TEAM:
+        return parse_multimem(p, in);
     default:
         return parse_ldmatrix(p, in);
     }

@@ -119,11 +119,12 @@ enum px_op {
     PX_COPY,        /* cp.async */
     PX_COMMIT,      /* cp.async.commit_group */
     PX_AWAIT,       /* cp.async.wait_group, wait_all */
-    PX_PROXY_FENCE, /* fence.proxy.async */
+    PX_PROXY_FENCE, /* fence.proxy.async, fence.proxy.alias */
     PX_WGMMA,
     PX_WGMMA_FENCE,
     PX_WGMMA_COMMIT,
     PX_WGMMA_AWAIT,
+    PX_TEAM, /* multimem.ld_reduce, .st, .red: enum px_team_mode */
     PX_MBAR, /* mbarrier: one of the next */
     PX_MBAR_INIT,
     PX_MBAR_EXPECT, /* expect_tx */
@@ -260,7 +261,15 @@ enum px_mod {
 };
 
 #define PX_MAX_VEC 4
-#define PX_NO_ROW  INT32_MIN
+
+/* What multimem does, in PX_MOD_BOOL; its operation is in PX_MOD_MODE, as an
+ * atomic's, and in PX_MOD_HALF whether halves are added in float32. */
+enum px_team_mode {
+    PX_TEAM_LOAD = 1,
+    PX_TEAM_STORE,
+    PX_TEAM_RED
+};
+#define PX_NO_ROW INT32_MIN
 
 /* An operand. Rows hold the 32 lanes of a register: 32 words, or, in two
  * rows one after the other, 32 double words; of a predicate, one bit of each

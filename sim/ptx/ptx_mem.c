@@ -521,9 +521,9 @@ store_rounded(struct px_run *r, const struct px_span *s,
 
 /* ---- atomics ---- */
 
-static uint64_t
-exchange(uint8_t *p, unsigned n_bytes, const struct px_insn *in, uint64_t b,
-         uint64_t c)
+uint64_t
+px_exchange(uint8_t *p, unsigned n_bytes, const struct px_insn *in, uint64_t b,
+            uint64_t c)
 {
     uint64_t old = fetch(p, n_bytes, true), v;
     uint16_t old16;
@@ -569,9 +569,9 @@ atomic_lanes(struct px_run *r, const struct px_span *s,
         return;
     for (left = s->mask; left; left &= left - 1) {
         lane = px_first(left);
-        old[lane] = exchange(ptr[lane], s->n_bytes, in,
-                             px_get(b, in->src[1].bits, lane),
-                             px_get(c, in->src[c == b ? 1 : 2].bits, lane));
+        old[lane] = px_exchange(ptr[lane], s->n_bytes, in,
+                                px_get(b, in->src[1].bits, lane),
+                                px_get(c, in->src[c == b ? 1 : 2].bits, lane));
     }
     if (in->op == PX_RED)
         return;

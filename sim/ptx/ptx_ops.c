@@ -148,6 +148,7 @@ static const struct px_op_info ops[] = {
     {"cp", PX_COPY, 0, 0, 0, 0},
     {"wgmma", PX_WGMMA, 0, 0, 0, 0},
     {"mbarrier", PX_MBAR, 0, 0, 0, 0},
+    {"multimem", PX_TEAM, 0, 0, 0, 0},
 };
 
 static const struct {

@@ -328,6 +328,9 @@ px_do(struct px_run *r, struct px_warp *w, const struct px_insn *in,
     case PX_RED:
         px_access(r, w, in, mask);
         break;
+    case PX_TEAM:
+        px_do_team(r, w, in, mask);
+        break;
     case PX_SETP:
     case PX_SET:
     case PX_TESTP:

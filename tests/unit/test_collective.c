@@ -166,6 +166,11 @@ sweep_slots(struct fleet *rig)
         c.offset = kind % 3 * 4;
         c.in_place = false;
         c.slots = RIG_IN_SLOTS | RIG_OUT_SLOTS;
+        if (rig->n > 3) { /* which take longer */
+            c.by = HCQ_COLLECTIVE_AUTO;
+            run_case(rig, &c);
+            continue;
+        }
         run_algorithms(rig, &c);
         c.in_place =
             kind != HCQ_COLLECTIVE_ALL_TO_ALL && kind != HCQ_COLLECTIVE_SEND;

@@ -19,6 +19,7 @@
 #ifndef BELL_SIM_NV_GPU_GPU_H
 #define BELL_SIM_NV_GPU_GPU_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -121,7 +122,30 @@ enum nvgpu_map_flag {
     NVGPU_MAP_READ_ONLY = 1u << 0,
     NVGPU_MAP_SYSTEM = 1u << 1,  /* host memory; else the card's */
     NVGPU_MAP_SNOOPED = 1u << 2, /* of host memory */
+    /* A team's pages: each begins with a struct nvgpu_team_page. Only
+     * instructions for teams use them. */
+    NVGPU_MAP_TEAM = 1u << 3,
 };
+
+/* Memory of several cards at the same offsets. Whoever makes it changes it
+ * under its lock; what was in it once stays until it goes. */
+#define NVGPU_TEAM_MAX 8
+struct nvgpu_team_piece {
+    uint64_t offset, size_bytes;
+    uint8_t *host; /* NULL: detached */
+    uint32_t card;
+};
+struct nvgpu_team {
+    pthread_rwlock_t lock;
+    uint32_t cards; /* bits: which are attached */
+    struct nvgpu_team_piece *pieces;
+    size_t n_pieces;
+};
+struct nvgpu_team_page {
+    struct nvgpu_team *team;
+    uint64_t offset; /* of the page in the team's memory */
+};
+#define NVGPU_TEAM_PAGE_BYTES (2u << 20)
 /* Memory of card `n` of the box, which is another one (SIM_PAGE_OF_CARD). */
 #define NVGPU_MAP_PEER(n)   (((n) + 1u) << 8)
 #define NVGPU_MAP_PEER_MASK (15u << 8)

@@ -255,6 +255,10 @@ nvgpu_stopped(const struct nvgpu_chan *chan)
  * until the walk is left or pauses (gpu_space.c). */
 void *nvgpu_span(struct nvgpu_chan *chan, uint64_t va, bool is_write,
                  uint64_t *out_bytes);
+/* Where the memory of each card of a team lies at a team's address, in no
+ * order; counted as data. 0: there is none, or a card of the team has none. */
+uint32_t nvgpu_team_at(struct nvgpu_chan *chan, uint64_t va, uint32_t n_bytes,
+                       bool is_write, uint8_t *out[NVGPU_TEAM_MAX]);
 /* That many bytes at va, in one piece and mapped, are read or written as data:
  * of another card's memory they count. */
 void nvgpu_count_data(struct nvgpu_chan *chan, uint64_t va, uint64_t bytes,

@@ -371,6 +371,18 @@ count(void *user, uint64_t va, uint32_t n_bytes, bool is_write)
     nvgpu_count_data(r->chan, va, n_bytes, is_write, true);
 }
 
+static uint32_t
+team(void *user, uint64_t va, uint32_t n_bytes, bool is_write,
+     uint8_t *out[SIM_PTX_TEAM_MAX])
+{
+    struct run *r = user;
+
+    static_assert(SIM_PTX_TEAM_MAX == NVGPU_TEAM_MAX, "one list");
+    return in_launch_window(r, va)
+               ? 0
+               : nvgpu_team_at(r->chan, va, n_bytes, is_write, out);
+}
+
 static bool
 pause_kernel(void *user)
 {
@@ -516,6 +528,7 @@ run_ptx_kernel(struct run *r)
                                       .page_bytes = NVGPU_PAGE_BYTES,
                                       .count = count,
                                       .crosses = &r->crosses,
+                                      .team = team,
                                       .pause = pause_kernel,
                                       .next_block = next_block,
                                       .peek = peek};

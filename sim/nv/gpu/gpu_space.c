@@ -45,6 +45,8 @@ nvgpu_space_map(struct nvgpu_space *space, uint64_t va, void *host,
         page_flags |= SIM_PAGE_READ_ONLY;
     if (flags & NVGPU_MAP_SYSTEM)
         page_flags |= SIM_PAGE_SYSTEM;
+    if (flags & NVGPU_MAP_TEAM)
+        page_flags |= SIM_PAGE_TEAM;
     page_flags |= flags & NVGPU_MAP_PEER_MASK;
     return sim_space_map(space->pages, va, host, size_bytes, page_bytes,
                          page_flags);
@@ -71,7 +73,57 @@ nvgpu_span(struct nvgpu_chan *chan, uint64_t va, bool is_write,
 
     assert(out_bytes);
     chan->span_owner = SIM_PAGE_OWNER(flags);
+    if (flags & SIM_PAGE_TEAM)
+        return NULL;
     return is_write && (flags & SIM_PAGE_READ_ONLY) ? NULL : host;
+}
+
+/* The memory of each card of the team at that offset; 0: one has none. */
+static uint32_t
+list_members(struct nvgpu_team *team, uint64_t offset, uint32_t n_bytes,
+             uint8_t *out[NVGPU_TEAM_MAX], uint32_t cards[NVGPU_TEAM_MAX])
+{
+    uint32_t found = 0, n = 0;
+    size_t i;
+
+    for (i = 0; i < team->n_pieces; i++) {
+        const struct nvgpu_team_piece *p = &team->pieces[i];
+
+        if (!p->host || offset < p->offset || n_bytes > p->size_bytes ||
+            offset - p->offset > p->size_bytes - n_bytes)
+            continue;
+        assert(n < NVGPU_TEAM_MAX);
+        out[n] = p->host + (offset - p->offset);
+        cards[n++] = p->card;
+        found |= 1u << p->card;
+    }
+    return found == team->cards ? n : 0;
+}
+
+uint32_t
+nvgpu_team_at(struct nvgpu_chan *chan, uint64_t va, uint32_t n_bytes,
+              bool is_write, uint8_t *out[NVGPU_TEAM_MAX])
+{
+    uint32_t cards[NVGPU_TEAM_MAX], flags, n, i;
+    const struct nvgpu_team_page *page;
+    struct nvgpu *gpu = chan->gpu;
+    uint64_t bytes, at;
+    uint8_t *host = sim_walk_span(&chan->walk, va, &bytes, &flags);
+
+    if (!host || !(flags & SIM_PAGE_TEAM) || bytes < n_bytes ||
+        (is_write && (flags & SIM_PAGE_READ_ONLY)))
+        return 0;
+    at = (uintptr_t)host % NVGPU_TEAM_PAGE_BYTES;
+    page = (const struct nvgpu_team_page *)(const void *)(host - at);
+    pthread_rwlock_rdlock(&page->team->lock);
+    n = list_members(page->team, page->offset + at, n_bytes, out, cards);
+    pthread_rwlock_unlock(&page->team->lock);
+    for (i = 0; i < n && gpu->traffic; i++) {
+        if (cards[i] != gpu->index)
+            sim_links_add(gpu->traffic, gpu->index, cards[i], SIM_LINK_KERNEL,
+                          is_write, n_bytes);
+    }
+    return n;
 }
 
 void

@@ -204,8 +204,9 @@ do_register_fd(struct call *c, void *arg)
     if (!ctl || ctl->kind != RM_FILE_CTL)
         return rm_fail(EINVAL, "REGISTER_FD: file %d is not a control file",
                        p->ctl_fd);
-    if (node->ctl >= 0)
-        return rm_fail(EINVAL, "REGISTER_FD: this file is registered already");
+    if (node->ctl >= 0 || node->is_team_member)
+        return rm_fail(EINVAL, "REGISTER_FD: this file is %s already",
+                       node->ctl >= 0 ? "registered" : "a team's");
     node->ctl = idx;
     return 0;
 }
@@ -417,7 +418,7 @@ do_unmap_dma(struct call *c, void *arg)
 }
 
 /* Memory of any client of this program, under a handle below a device of the
- * calling client, which may be another card's. Forms of one program are one
+ * calling client, which may be another card's; a team's below the client. Forms of one program are one
  * process to the real driver, which goes by the process' number. */
 static enum rm_status
 dup_object(struct call *c, struct nv_os55 *p)
@@ -429,15 +430,18 @@ dup_object(struct call *c, struct nv_os55 *p)
     if (!to || !from)
         return rm_refuse(RM_INVALID_CLIENT, "no client 0x%x",
                          to ? p->hClientSrc : p->hClient);
-    parent = rm_find_kind(to, p->hParent, RM_KIND_DEVICE);
-    if (!parent)
-        return rm_refuse(RM_INVALID_OBJECT_PARENT, "0x%x is not a device",
-                         p->hParent);
     source = rm_find(from, p->hObjectSrc);
     if (!source)
         return rm_refuse(RM_INVALID_OBJECT_HANDLE,
                          "client 0x%x has no object 0x%x", p->hClientSrc,
                          p->hObjectSrc);
+    parent = rm_find_kind(to, p->hParent,
+                          source->mem && source->mem->team ? RM_KIND_CLIENT
+                                                           : RM_KIND_DEVICE);
+    if (!parent)
+        return rm_refuse(RM_INVALID_OBJECT_PARENT,
+                         "0x%x is not a device, of a team's memory the client",
+                         p->hParent);
     if (source->kind != RM_KIND_MEMORY)
         return rm_refuse(RM_NOT_SUPPORTED,
                          "an object of class 0x%x is not duplicated",

@@ -57,10 +57,12 @@ enum rm_status {
     RM_INVALID_OBJECT_HANDLE = 0x33,
     RM_INVALID_OBJECT_PARENT = 0x36,
     RM_INVALID_OFFSET = 0x37,
+    RM_INVALID_OPERATION = 0x38,
     RM_INVALID_PARAM_STRUCT = 0x3a,
     RM_INVALID_PARAMETER = 0x3b,
     RM_INVALID_STATE = 0x40,
     RM_NO_MEMORY = 0x51,
+    RM_NOT_READY = 0x55,
     RM_NOT_SUPPORTED = 0x56,
     RM_OBJECT_NOT_FOUND = 0x57,
     RM_OUT_OF_RANGE = 0x5b,
@@ -75,6 +77,7 @@ struct rm_machine;
 struct rm_mapping;
 struct rm_object;
 struct rm_process;
+struct rm_team;
 struct rm_uvm;
 struct sim_links;
 
@@ -140,6 +143,7 @@ struct rm_machine {
     struct rm_client *clients;
     struct rm_vas *spaces; /* all */
     struct rm_view *views; /* RM_MAP_MEMORY's, all */
+    struct rm_team *teams; /* all */
     uint32_t last_client, last_handle;
     uint32_t last_cid; /* groups and channels are numbered together */
     uint64_t memory_bytes;
@@ -152,8 +156,9 @@ struct rm_machine {
 enum rm_mem_kind {
     RM_MEM_VIDEO,
     RM_MEM_SYSTEM,
-    RM_MEM_USER,  /* pages of the process, pinned */
-    RM_MEM_WINDOW /* a card's usermode registers */
+    RM_MEM_USER,   /* pages of the process, pinned */
+    RM_MEM_WINDOW, /* a card's usermode registers */
+    RM_MEM_TEAM    /* what several cards' memory has in common */
 };
 
 /* Backing, counted. */
@@ -166,7 +171,8 @@ struct rm_mem {
     uint32_t page_bytes; /* largest that it may be mapped with */
     int fd;              /* borrowed; -1: user pages */
     uint64_t file_offset;
-    uint8_t *host; /* as the card sees it; aligned to page_bytes */
+    uint8_t *host;        /* as the card sees it; aligned to page_bytes */
+    struct rm_team *team; /* owned: of a team's */
 };
 
 /* What RM writes back into an allocation's flags, attributes and format: what
@@ -409,6 +415,7 @@ enum rm_status rm_alloc_debugger(struct rm_alloc *a);
 enum rm_status rm_alloc_shared_data(struct rm_alloc *a); /* 0xDE */
 enum rm_status rm_alloc_event(struct rm_alloc *a);       /* 0x79 */
 enum rm_status rm_alloc_peers(struct rm_alloc *a);       /* 0x503B */
+enum rm_status rm_alloc_team(struct rm_alloc *a);        /* 0xFD */
 
 /* The process has mapped memory: a channel's USERD may be in it. */
 void rm_channels_mapped(struct rm_machine *machine, const struct rm_mapping *m);
@@ -438,6 +445,7 @@ struct rm_file {
     struct rm_uvm *uvm;   /* owned */
     /* the one mapping context that mmap looks at */
     bool has_view, is_bar;
+    bool is_team_member;   /* of a card's node: ATTACH_GPU holds it */
     uint32_t event_client; /* an OS event of this one is on the file; or 0 */
     struct rm_mem *mem;    /* borrowed; NULL: it is gone */
     uint64_t view_offset, view_bytes;
@@ -525,12 +533,12 @@ enum rm_status rm_control(struct rm_process *process, int ctl_file,
                           uint32_t client, uint32_t object, uint32_t command,
                           uint64_t params, uint32_t params_bytes);
 
-/* Rows of rm_channel.c, rm_peer.c and rm_query.c; the others are rm_control.c's
- * own. */
+/* Rows of rm_channel.c, rm_peer.c, rm_query.c and rm_team.c; the others are
+ * rm_control.c's own. */
 extern const struct rm_control_row rm_channel_controls[], rm_peer_controls[],
-    rm_query_controls[];
+    rm_query_controls[], rm_team_controls[];
 extern const size_t rm_n_channel_controls, rm_n_peer_controls,
-    rm_n_query_controls;
+    rm_n_query_controls, rm_n_team_controls;
 
 /* NV2080 engine types. src: docs/hardware/nvidia-kernel.md, "Bring-up", step
  * 14. */
@@ -550,6 +558,18 @@ bool rm_has_nvlink(const struct rm_machine *machine, uint32_t card);
 /* Two cards are peers once more, once less. */
 void rm_peering_add(struct rm_machine *machine, uint32_t a, uint32_t b);
 void rm_peering_remove(struct rm_machine *machine, uint32_t a, uint32_t b);
+
+/* ---- teams of cards (rm_team.c) ---- */
+
+/* Whether that memory may be mapped by the card: NOT_READY, and one time less
+ * until it is; INVALID_STATE where the card is not attached. OK: no team's. */
+enum rm_status rm_team_check(const struct rm_mem *mem,
+                             const struct rm_card *card);
+/* What is attached of an object that goes is detached. */
+void rm_teams_forget(struct rm_machine *machine,
+                     const struct rm_object *memory);
+/* With the last of its objects and mappings. */
+void rm_team_destroy(struct rm_mem *mem);
 
 /* ---- UVM (rm_uvm.c) ---- */
 

@@ -866,6 +866,10 @@ find_control(uint32_t command)
         if (rm_peer_controls[i].command == command)
             return &rm_peer_controls[i];
     }
+    for (i = 0; i < rm_n_team_controls; i++) {
+        if (rm_team_controls[i].command == command)
+            return &rm_team_controls[i];
+    }
     for (i = 0; i < rm_n_channel_controls; i++) {
         if (rm_channel_controls[i].command == command)
             return &rm_channel_controls[i];

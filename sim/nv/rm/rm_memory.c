@@ -211,7 +211,9 @@ rm_mem_release(struct rm_mem *mem)
     }
     if (mem->kind == RM_MEM_VIDEO)
         mem->card->used_bytes -= mem->size_bytes;
-    if (mem->kind != RM_MEM_WINDOW)
+    if (mem->kind == RM_MEM_TEAM)
+        rm_team_destroy(mem);
+    else if (mem->kind != RM_MEM_WINDOW)
         mem->machine->memory_bytes -= mem->size_bytes;
     host_free(mem);
 }
@@ -623,6 +625,9 @@ check_view(const struct rm_object *object, const struct nv_os33_fd *call)
     const struct rm_mem *mem = object->mem;
     uint64_t offset = call->params.offset, length = call->params.length;
 
+    if (mem->team)
+        return rm_refuse(RM_NOT_SUPPORTED, "memory 0x%x is a team's",
+                         object->handle);
     if (mem->kind == RM_MEM_USER)
         return rm_refuse(RM_NOT_SUPPORTED,
                          "memory 0x%x is the process' own: it has it mapped",

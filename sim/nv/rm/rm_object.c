@@ -177,6 +177,7 @@ fini(struct rm_object *object)
     switch (object->kind) {
     case RM_KIND_MEMORY:
         rm_maps_forget(object->client->process->machine, object, NULL);
+        rm_teams_forget(object->client->process->machine, object);
         rm_views_forget(object);
         break;
     case RM_KIND_USERMODE:
@@ -403,6 +404,7 @@ static const struct class_row classes[] = {
     {NV_CONFIDENTIAL_COMPUTE, NV_S_NV_CONFIDENTIAL_COMPUTE_ALLOC, RM_KIND_CONFIDENTIAL, RM_KIND_CLIENT, false, false, alloc_plain},
     {NV2081_BINAPI, NV_S_NV2081_ALLOC, RM_KIND_BINAPI, RM_KIND_SUBDEVICE, false, true, alloc_plain},
     {GF100_SUBDEVICE_MASTER, NO_STRUCT, RM_KIND_MASTER, RM_KIND_SUBDEVICE, false, true, alloc_plain},
+    {NV_MEMORY_MULTICAST_FABRIC, NV_S_NV00FD_ALLOC, RM_KIND_MEMORY, RM_KIND_CLIENT, true, false, rm_alloc_team},
     {NV50_P2P, NV_S_NV503B_ALLOC, RM_KIND_PEERS, RM_KIND_CLIENT, true, false, rm_alloc_peers},
     {NV50_THIRD_PARTY_P2P, NV_S_NV503C_ALLOC, RM_KIND_P2P, RM_KIND_SUBDEVICE, false, true, alloc_plain},
     {RM_USER_SHARED_DATA, NV_S_NV00DE_ALLOC, RM_KIND_MEMORY, RM_KIND_SUBDEVICE, true, true, rm_alloc_shared_data},

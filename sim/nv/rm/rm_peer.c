@@ -49,6 +49,7 @@ enum {
 #define MAX_GROUP            8u
 #define FABRIC_NOT_STARTED   1u /* NV2080_CTRL_GPU_FABRIC_PROBE_STATE_ */
 #define FABRIC_COMPLETE      3u
+#define FABRIC_CAP_MULTICAST 1u
 #define NO_DMA_ADDRESS       UINT64_MAX
 #define NO_FABRIC_ADDRESS    UINT64_MAX
 
@@ -226,6 +227,7 @@ get_fabric_info(struct rm_control *c)
         !rm_has_nvlink(c->machine, c->object->card->index))
         return RM_OK; /* UNSUPPORTED */
     p->state = c->machine->no_fabric ? FABRIC_NOT_STARTED : FABRIC_COMPLETE;
+    p->fabricCaps = c->machine->no_fabric ? 0 : FABRIC_CAP_MULTICAST;
     return RM_OK;
 }
 

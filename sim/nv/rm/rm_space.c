@@ -405,7 +405,9 @@ map_flags(const struct rm_vas *vas, const struct rm_map_desc *d)
 
     if (d->mem->card && d->mem->card != vas->card)
         flags |= NVGPU_MAP_PEER(d->mem->card->index);
-    if (d->mem->kind != RM_MEM_VIDEO)
+    if (d->mem->team)
+        flags |= NVGPU_MAP_TEAM;
+    else if (d->mem->kind != RM_MEM_VIDEO)
         flags |= NVGPU_MAP_SYSTEM | (d->snooped ? NVGPU_MAP_SNOOPED : 0);
     return flags;
 }
@@ -484,6 +486,26 @@ rm_maps_forget(struct rm_machine *machine, const struct rm_object *object,
 
 /* ---- RM_MAP_MEMORY_DMA ---- */
 
+/* RM takes the number of any peer on NVLink for it, and where there is none
+ * maps what it should not. src: kbusGetNvSwitchPeerId_GA100 */
+static enum rm_status
+check_team(const struct rm_card *card, const struct rm_mem *mem)
+{
+    enum rm_status status = rm_team_check(mem, card);
+    uint32_t i;
+
+    for (i = 0; status == RM_OK && i < card->machine->n_cards; i++) {
+        if (card->machine->n_peerings[card->index][i])
+            return RM_OK;
+    }
+    return status != RM_OK
+               ? status
+               : rm_refuse(RM_INVALID_STATE,
+                           "card %u has no peer: the real driver would map "
+                           "other memory",
+                           card->index);
+}
+
 static enum rm_status
 find_dma(struct rm_process *process, int file, uint32_t client_handle,
          uint32_t device, uint32_t dma, uint32_t memory,
@@ -511,6 +533,8 @@ find_dma(struct rm_process *process, int file, uint32_t client_handle,
         return rm_refuse(RM_INVALID_DEVICE,
                          "virtual memory 0x%x is not of device 0x%x", dma,
                          device);
+    if ((*out_memory)->mem->team)
+        return check_team(parent->card, (*out_memory)->mem);
     if ((*out_memory)->card != parent->card && !(*out_memory)->mem->card)
         return rm_refuse(RM_INVALID_OBJECT_PARENT,
                          "host memory 0x%x hangs below another card's device: "

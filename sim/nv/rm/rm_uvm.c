@@ -678,6 +678,9 @@ map_for(struct uvm_call *c, const struct uvm_map_external_alloc *p, uint32_t i,
                          "UVM: mapping type %u, caching %u",
                          p->perGpuAttributes[i].gpuMappingType,
                          p->perGpuAttributes[i].gpuCachingType);
+    status = rm_team_check(mem, card);
+    if (status != RM_OK)
+        return status;
     if (mem->card && mem->card != card &&
         !(c->uvm->peers[card->index] & 1u << mem->card->index))
         return rm_refuse(RM_INVALID_DEVICE,
