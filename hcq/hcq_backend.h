@@ -232,6 +232,21 @@ struct hcq_code_file {
     int fd;                /* borrowed: open while programs use it */
 };
 
+/* Memory of several devices that is one team's: each has `size_bytes` from
+ * `offsets` on of a buffer of its own, multiples of HCQ_TEAM_BYTES. What is
+ * read by the team's address is a sum over the devices, what is written goes to
+ * all of them; only kernels that know of it use such an address. */
+#define HCQ_TEAM_BYTES (2u << 20)
+#define HCQ_TEAM_MAX   64u
+struct hcq_team;
+struct hcq_team_desc {
+    struct hcq_device *const *devs;
+    struct hcq_buffer *const *bufs; /* which outlive it */
+    const uint64_t *offsets;
+    uint32_t n; /* 2 to HCQ_TEAM_MAX */
+    uint64_t size_bytes;
+};
+
 struct hcq_device_ops {
     /* Packets of streams (hcq_packet.h). NULL: nothing is to be done. */
     /* What a packet that was appended, no exec, becomes. May fail the
@@ -286,6 +301,13 @@ struct hcq_device_ops {
     /* hcq_device_link_bytes, of the same pairs. NULL: nobody counts. */
     bell_status (*link_bytes)(struct hcq_device *dev, struct hcq_device *other,
                               struct hcq_link_bytes *out_bytes);
+    /* Whether those devices, all of these operations, may form a team:
+     * BELL_E_UNSUPPORTED says why not. NULL: never. */
+    bell_status (*team_check)(struct hcq_device *const *devs, uint32_t n);
+    /* The team's address for each of the devices. */
+    bell_status (*team_create)(const struct hcq_team_desc *desc,
+                               uint64_t *out_vas, struct hcq_team **out_team);
+    void (*team_destroy)(struct hcq_team *team);
     /* size_bytes is not 0. */
     bell_status (*mem_write)(struct hcq_device *dev, uint64_t va,
                              const void *data, uint64_t size_bytes);

@@ -31,7 +31,7 @@ const char *
 hcq_collective_algorithm_name(enum hcq_collective_algorithm by)
 {
     static const char *const names[HCQ_COLLECTIVE_ALGORITHM_COUNT] = {
-        "auto", "one-shot", "two-shot", "ring"};
+        "auto", "one-shot", "two-shot", "ring", "nvls"};
 
     return by < HCQ_COLLECTIVE_ALGORITHM_COUNT ? names[by] : "unknown";
 }
@@ -270,6 +270,30 @@ find_in_place(const struct hcq_collective_desc *desc, struct coll_task *t)
     return BELL_OK;
 }
 
+/* Whether a switch may add; only who asks for that is told why not. */
+static bell_status
+find_team(const struct hcq_collective_desc *desc, struct coll_task *t)
+{
+    bool is_wanted = desc->algorithm == HCQ_COLLECTIVE_NVLS;
+    struct bell_error_hold hold;
+    bell_status status;
+
+    if (t->kind != HCQ_COLLECTIVE_ALL_REDUCE)
+        return BELL_OK; /* there is no such algorithm */
+    if (is_wanted && !coll_team_adds(t->dtype))
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "all-reduce by nvls: a switch does not add %s",
+                         hcq_dtype_name(t->dtype));
+    bell_error_hold(&hold);
+    status = coll_check_team(desc->ranks, t->n);
+    t->has_team = status == BELL_OK;
+    if (t->has_team || !is_wanted)
+        bell_error_release(&hold);
+    else
+        bell_error_prefix("all-reduce by nvls");
+    return is_wanted ? status : BELL_OK;
+}
+
 /* *t is zeroed. */
 static bell_status
 make_task(const struct hcq_collective_desc *desc, struct coll_task *t)
@@ -286,7 +310,8 @@ make_task(const struct hcq_collective_desc *desc, struct coll_task *t)
         has_root(desc->kind) &&
         (desc->ranks[desc->root].out || desc->ranks[desc->root].has_out_slot);
     BELL_TRY(find_in_place(desc, t));
-    return coll_find_links(desc->ranks, t);
+    BELL_TRY(coll_find_links(desc->ranks, t));
+    return find_team(desc, t);
 }
 
 /* ---- plans --------------------------------------------------------------- */
@@ -319,7 +344,8 @@ pick_plan(const struct coll_task *t, enum hcq_collective_algorithm by,
         coll_measure(t, &plan, &m->traffic, &m->one);
         times_ns[i] = m->one.predicted_ns;
         if (by == HCQ_COLLECTIVE_AUTO
-                ? found && m->one.predicted_ns >= info->predicted_ns
+                ? i == HCQ_COLLECTIVE_NVLS ||
+                      (found && m->one.predicted_ns >= info->predicted_ns)
                 : i != by) {
             coll_plan_fini(&plan);
             continue;
@@ -401,6 +427,9 @@ free_memory(struct hcq_collective *c)
     unsigned space;
     uint32_t r, i;
 
+    if (c->team)
+        c->ranks[0].dev->ops->team_destroy(c->team);
+    c->team = NULL;
     for (space = 0; space < COLL_SPACE_COUNT; space++) {
         for (r = 0; r < c->task.n; r++) {
             struct coll_memory *m = &c->memory[space][r];
@@ -445,9 +474,14 @@ take_memory(struct hcq_collective *c)
             m->n_bytes = c->plan.space_bytes[space][r];
             if (m->n_bytes == 0)
                 continue;
+            if (space == COLL_TEAM)
+                m->n_bytes = align_up(m->n_bytes, HCQ_TEAM_BYTES) +
+                             HCQ_TEAM_BYTES; /* of which some is aligned */
             if (space != COLL_STAGE) {
                 BELL_TRY(
                     hcq_buffer_create(c->ranks[r].dev, m->n_bytes, 0, &m->buf));
+                if (space == COLL_TEAM)
+                    m->offset = -m->buf->va % HCQ_TEAM_BYTES;
                 continue;
             }
             m->n_bytes = align_up(m->n_bytes, PAGE_BYTES);
@@ -508,6 +542,29 @@ map_views(struct hcq_collective *c, uint32_t *out_refused, uint32_t *out_owner)
     return BELL_OK;
 }
 
+/* The memory of COLL_TEAM becomes a team's, if the plan has some. */
+static bell_status
+form_team(struct hcq_collective *c)
+{
+    struct hcq_device *devs[RANKS_MAX];
+    struct hcq_buffer *bufs[RANKS_MAX];
+    uint64_t offsets[RANKS_MAX];
+    struct hcq_team_desc desc = {
+        .devs = devs, .bufs = bufs, .offsets = offsets, .n = c->task.n};
+    uint32_t r;
+
+    if (!c->plan.space_bytes[COLL_TEAM][0])
+        return BELL_OK;
+    desc.size_bytes =
+        align_up(c->plan.space_bytes[COLL_TEAM][0], HCQ_TEAM_BYTES);
+    for (r = 0; r < c->task.n; r++) {
+        devs[r] = c->ranks[r].dev;
+        bufs[r] = c->memory[COLL_TEAM][r].buf;
+        offsets[r] = c->memory[COLL_TEAM][r].offset;
+    }
+    return devs[0]->ops->team_create(&desc, c->team_va, &c->team);
+}
+
 /* Plans and maps; what was thought to be reachable and is not goes through the
  * host. */
 static bell_status
@@ -520,7 +577,10 @@ plan_and_map(struct hcq_collective *c, enum hcq_collective_algorithm by)
         BELL_TRY(choose_plan(&c->task, by, &c->plan, &c->info));
         BELL_TRY(take_memory(c));
         status = map_views(c, &refused, &owner);
-        if (status != BELL_E_UNSUPPORTED || refused == RANKS_MAX)
+        if (status == BELL_OK)
+            return form_team(c);
+        if (status != BELL_E_UNSUPPORTED || refused == RANKS_MAX ||
+            by == HCQ_COLLECTIVE_NVLS)
             return status;
         bell_error_clear();
         free_memory(c);
@@ -607,14 +667,17 @@ emit_launch(const struct hcq_collective *c, struct hcq_graph *graph,
     uint32_t grid[3] = {1, 1, 1}, k;
     struct hcq_graph_arg args[RANKS_MAX + 2];
 
-    args[0] = arg_of(c, &step->to, step->rank, first * to_elem, count * to_elem,
-                     HCQ_ACCESS_WRITE);
+    args[0] = step->is_team ? hcq_graph_word(c->team_va[step->rank] +
+                                             step->to.at + first * to_elem)
+                            : arg_of(c, &step->to, step->rank, first * to_elem,
+                                     count * to_elem, HCQ_ACCESS_WRITE);
     for (k = 0; k < step->n_terms; k++) {
         uint64_t from_elem = step->wide_first && k == 0 ? 4 : elem;
 
-        args[1 + k] =
-            arg_of(c, coll_from(&c->plan, step, k), step->rank,
-                   first * from_elem, count * from_elem, HCQ_ACCESS_READ);
+        args[1 + k] = arg_of(c, coll_from(&c->plan, step, k), step->rank,
+                             first * from_elem, count * from_elem,
+                             step->is_team ? HCQ_ACCESS_READ | HCQ_ACCESS_WRITE
+                                           : HCQ_ACCESS_READ);
     }
     args[1 + k] = hcq_graph_word(count);
     groups = (count + program->group_elems - 1) / program->group_elems;
@@ -633,6 +696,7 @@ emit_sum(const struct hcq_collective *c, struct hcq_graph *graph,
         .n_terms = step->n_terms,
         .wide_first = step->wide_first,
         .wide_result = step->wide_result,
+        .is_team = step->is_team,
     };
     struct hcq_device_info info = {.struct_size = sizeof(info)};
     struct hcq_device *dev = c->ranks[step->rank].dev;

@@ -20,7 +20,8 @@
  * Integers wrap around. A sum of booleans is whether any is true. So the bits
  * of a result depend neither on the algorithm nor on links and sizes; nor on
  * the devices, where they add float32 and float64 as IEEE 754 has it, subnormal
- * numbers too.
+ * numbers too. HCQ_COLLECTIVE_NVLS is the exception: it is only used where it
+ * is asked for.
  *
  * Algorithms: a written model predicts the time of each that the links allow,
  * and the fastest is taken. It has for each step a fixed cost, and the bytes
@@ -91,6 +92,12 @@ enum hcq_collective_algorithm {
      * last one and results back, or blocks around. For all-reduce,
      * reduce-scatter, all-gather and broadcast. */
     HCQ_COLLECTIVE_RING,
+    /* An NVSwitch adds: each rank reads a chunk as the switch's sum over all,
+     * and writes it to all at once (multicast). Of all-reduce, but for bytes,
+     * between NVIDIA GPUs behind one switch. Its sums are added in no order
+     * that is told: floats may differ in their last bits from those of the
+     * other algorithms. So HCQ_COLLECTIVE_AUTO never takes it. */
+    HCQ_COLLECTIVE_NVLS,
     HCQ_COLLECTIVE_ALGORITHM_COUNT
 };
 
@@ -109,6 +116,10 @@ struct hcq_sum_kernel {
     uint32_t n_terms; /* 2 to HCQ_COLLECTIVE_RANKS_MAX */
     bool wide_first;  /* of F16, BF16: x[0] is float32, a partial sum */
     bool wide_result; /* likewise: y is float32, not rounded */
+    /* y is an address of a team (multimem): its members' sum is written to all
+     * of them. The x's, their memory, are not looked at. Whole pieces of 16
+     * bytes may be read and written beyond the last element. */
+    bool is_team;
 };
 
 /* A loaded kernel. */
@@ -155,7 +166,8 @@ struct hcq_collective_desc {
 
 struct hcq_collective;
 
-/* Adds the commands. In place, input and output begin at one address, and with
+/* Adds the commands. With NVLS this asks the fabric manager for a team, which
+ * takes its time. In place, input and output begin at one address, and with
  * blocks the rank's own block does: then it is not moved. Other overlaps of a
  * rank's two sides are BELL_E_INVALID, and so is all-to-all in place. With slots
  * both sides are the same slot; memory of different ones that overlaps is
@@ -211,7 +223,8 @@ struct hcq_collective_info {
     uint64_t staging_bytes;    /* of pinned host memory */
     uint64_t total_bytes;      /* between devices, and to and from the host */
     double predicted_ns;
-    /* By algorithm: the model's time; 0: it cannot be used here. */
+    /* By algorithm: the model's time; 0: it cannot be used here. That of NVLS
+     * is told, but does not count for AUTO. */
     double times_ns[HCQ_COLLECTIVE_ALGORITHM_COUNT];
     bool is_rate_known; /* no rate of a link had to be assumed */
     /* From the memory of one rank to another one. */

@@ -15,6 +15,7 @@ enum coll_space {
     COLL_OUT,
     COLL_COPY,  /* of the device: a copy of the input, or what passes by */
     COLL_PART,  /* of the device: partial sums */
+    COLL_TEAM,  /* of the device: its share of a team's memory */
     COLL_STAGE, /* pinned host memory that the rank writes and others read */
     COLL_SPACE_COUNT
 };
@@ -31,6 +32,7 @@ struct coll_step {
     uint32_t rank, phase;
     uint32_t n_terms; /* of a sum; 0: a copy */
     bool wide_first, wide_result;
+    bool is_team;   /* a sum by the team's address, written to all `from` */
     uint64_t count; /* elements, or bytes of a copy */
     struct coll_ref to;
     size_t first_from; /* in plan->from: the terms, or what is copied */
@@ -64,6 +66,7 @@ struct coll_task {
     uint32_t n, root, target;
     bool in_place[RANKS_MAX];
     bool has_root_out; /* of a broadcast */
+    bool has_team;     /* the devices may form one */
     /* [a][b]: a's device accesses b's memory */
     bool reads[RANKS_MAX][RANKS_MAX], writes[RANKS_MAX][RANKS_MAX];
     bool is_posted[RANKS_MAX][RANKS_MAX]; /* writes are faster than reads */
@@ -78,6 +81,8 @@ struct coll_task {
 uint64_t coll_in_bytes(const struct coll_task *task, uint32_t rank);
 uint64_t coll_out_bytes(const struct coll_task *task, uint32_t rank);
 
+/* Whether a team's memory can be added up in elements of that type. */
+bool coll_team_adds(enum hcq_dtype dtype);
 bool coll_has(enum hcq_collective_kind kind, enum hcq_collective_algorithm by);
 /* Whether the kind has such an algorithm, and the links allow it. */
 bool coll_can(const struct coll_task *task, enum hcq_collective_algorithm by);
@@ -108,6 +113,10 @@ coll_from(const struct coll_plan *plan, const struct coll_step *step,
 BELL_MUST_CHECK bell_status coll_find_links(
     const struct hcq_collective_rank *ranks, struct coll_task *task);
 
+/* Whether the devices may form a team: BELL_E_UNSUPPORTED says why not. */
+BELL_MUST_CHECK bell_status
+coll_check_team(const struct hcq_collective_rank *ranks, uint32_t n);
+
 /* Chunks that a ring of `n_bytes` goes in. */
 uint64_t coll_ring_chunks(const struct coll_task *task, uint64_t n_bytes);
 
@@ -117,6 +126,10 @@ struct coll_traffic {
     uint64_t up[RANKS_MAX], down[RANKS_MAX];
     uint32_t n_commands[RANKS_MAX];
     bool has_sum, has_copy, is_shared;
+    /* By a team's address: elements' bytes that the rank sums; what the cards
+     * count of it is in link, and no switch moves as much. */
+    uint64_t team[RANKS_MAX];
+    bool has_team;
 };
 
 /* What the plan moves, and how long that takes. Fields from n_sums to
@@ -146,6 +159,8 @@ struct hcq_collective {
     struct coll_plan plan;
     struct hcq_collective_info info;
     struct coll_memory memory[COLL_SPACE_COUNT][RANKS_MAX];
+    struct hcq_team *team;       /* owned; or NULL */
+    uint64_t team_va[RANKS_MAX]; /* as each rank's device has it */
 };
 
 #endif

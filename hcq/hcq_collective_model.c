@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "hcq/hcq_backend.h"
+
 /* Fixed costs in ns. guess: waits through host memory 2 us, launches and copies
  * 2.5 us; no card with links was at hand. */
 #define SIGNAL_NS 2000.0 /* until another queue sees it */
@@ -86,6 +88,23 @@ coll_find_links(const struct hcq_collective_rank *ranks, struct coll_task *t)
     return BELL_OK;
 }
 
+bell_status
+coll_check_team(const struct hcq_collective_rank *ranks, uint32_t n)
+{
+    const struct hcq_device_ops *ops = ranks[0].dev->ops;
+    struct hcq_device *devs[RANKS_MAX];
+    uint32_t r;
+
+    for (r = 0; r < n; r++) {
+        devs[r] = ranks[r].dev;
+        if (devs[r]->ops != ops || !ops->team_check || n < 2)
+            return bell_fail(BELL_E_UNSUPPORTED,
+                             "%s has no switch that adds for %s",
+                             devs[r]->info.name, devs[0]->info.name);
+    }
+    return ops->team_check(devs, n);
+}
+
 /* ---- rings --------------------------------------------------------------- */
 
 /* As many as make (chunks + hops) * (fixed + bytes / chunks / rate) least. */
@@ -146,6 +165,15 @@ add_traffic(const struct coll_task *t, const struct coll_plan *plan,
         traffic->up[r] += bytes_of_to(t, step);
     else if (step->to.rank != r)
         traffic->link[r][step->to.rank] += bytes_of_to(t, step);
+    for (i = 0; step->is_team && i < n_from; i++) {
+        uint32_t to = coll_from(plan, step, i)->rank;
+
+        if (to != r) /* what is written goes to all */
+            traffic->link[r][to] += bytes_of_to(t, step);
+    }
+    if (step->is_team)
+        traffic->team[r] += bytes_of_to(t, step);
+    traffic->has_team |= step->is_team;
     traffic->is_shared |= step->to.rank != r;
     traffic->n_commands[r]++;
     traffic->has_sum |= step->n_terms > 0;
@@ -165,11 +193,30 @@ fixed_ns(const struct coll_task *t, const struct coll_traffic *traffic)
     return ns + (most - 1) * NEXT_NS;
 }
 
+/* The switch takes all members' memory once, and gives all results to each. */
+static double
+team_ns(const struct coll_task *t, const struct coll_traffic *traffic)
+{
+    double ns = 0, all = 0;
+    uint32_t a;
+
+    for (a = 0; a < t->n; a++)
+        all += (double)traffic->team[a];
+    for (a = 0; a < t->n; a++) {
+        assert(t->port_rate[a] > 0);
+        ns = larger(ns, (all + (double)traffic->team[a]) / t->port_rate[a]);
+    }
+    return ns;
+}
+
 static double
 busiest_ns(const struct coll_task *t, const struct coll_traffic *traffic)
 {
     double ns = 0;
     uint32_t a, b;
+
+    if (traffic->has_team)
+        return team_ns(t, traffic);
 
     for (a = 0; a < t->n; a++) {
         double out = 0, in = 0;
@@ -243,8 +290,9 @@ coll_measure(const struct coll_task *t, const struct coll_plan *plan,
             end_phase(t, traffic, info);
     }
     for (r = 0; r < t->n; r++) {
-        info->scratch_bytes +=
-            plan->space_bytes[COLL_COPY][r] + plan->space_bytes[COLL_PART][r];
+        info->scratch_bytes += plan->space_bytes[COLL_COPY][r] +
+                               plan->space_bytes[COLL_PART][r] +
+                               plan->space_bytes[COLL_TEAM][r];
         info->staging_bytes += plan->space_bytes[COLL_STAGE][r];
     }
 }

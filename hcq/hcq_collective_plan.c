@@ -359,6 +359,38 @@ all_reduce_ring(const struct coll_task *t, struct coll_plan *plan)
     }
 }
 
+/* Each rank has its input in the team's memory; a chunk of that becomes the sum
+ * everywhere, by one rank; then each takes its result. */
+static void
+all_reduce_nvls(const struct coll_task *t, struct coll_plan *plan)
+{
+    uint64_t n_bytes = t->count * t->elem_bytes;
+    struct coll_ref *list;
+    uint32_t r, s;
+
+    for (r = 0; r < t->n && n_bytes; r++) {
+        plan->space_bytes[COLL_TEAM][r] = align_up(n_bytes, CHUNK_ALIGN);
+        add_copy(plan, r, 0, ref(COLL_TEAM, r, 0), ref(COLL_IN, r, 0), n_bytes);
+        add_copy(plan, r, 2, ref(COLL_OUT, r, 0), ref(COLL_TEAM, r, 0),
+                 n_bytes);
+    }
+    for (r = 0; r < t->n; r++) {
+        struct chunk c = chunk_of(t, t->count, t->n, r);
+        uint64_t at = c.first * t->elem_bytes;
+        struct coll_step *step =
+            c.count ? add_step(plan, r, 1, t->n, &list) : NULL;
+
+        if (!step)
+            continue;
+        step->n_terms = t->n;
+        step->count = c.count;
+        step->is_team = true;
+        step->to = ref(COLL_TEAM, r, at);
+        for (s = 0; s < t->n; s++)
+            list[s] = ref(COLL_TEAM, s, at);
+    }
+}
+
 static void
 reduce_scatter_one_shot(const struct coll_task *t, struct coll_plan *plan)
 {
@@ -592,7 +624,8 @@ typedef void plan_fn(const struct coll_task *task, struct coll_plan *plan);
 static plan_fn *const
     plan_fns[HCQ_COLLECTIVE_KIND_COUNT][HCQ_COLLECTIVE_ALGORITHM_COUNT] = {
         [HCQ_COLLECTIVE_ALL_REDUCE] = {NULL, all_reduce_one_shot,
-                                       all_reduce_two_shot, all_reduce_ring},
+                                       all_reduce_two_shot, all_reduce_ring,
+                                       all_reduce_nvls},
         [HCQ_COLLECTIVE_REDUCE_SCATTER] = {NULL, reduce_scatter_one_shot, NULL,
                                            reduce_scatter_ring},
         [HCQ_COLLECTIVE_ALL_GATHER] = {NULL, all_gather_one_shot, NULL,
@@ -633,11 +666,22 @@ coll_has(enum hcq_collective_kind kind, enum hcq_collective_algorithm by)
     return plan_fns[kind][by] != NULL;
 }
 
+/* multimem adds no bytes; a sum of booleans is their or.
+ * src: docs/hardware/nvidia-code.md, "Multicast" */
+bool
+coll_team_adds(enum hcq_dtype dtype)
+{
+    return dtype != HCQ_DTYPE_I8 && dtype != HCQ_DTYPE_U8;
+}
+
 bool
 coll_can(const struct coll_task *t, enum hcq_collective_algorithm by)
 {
     assert(by != HCQ_COLLECTIVE_AUTO && by < HCQ_COLLECTIVE_ALGORITHM_COUNT);
-    return plan_fns[t->kind][by] && (by != HCQ_COLLECTIVE_RING || has_ring(t));
+    return plan_fns[t->kind][by] &&
+           (by != HCQ_COLLECTIVE_RING || has_ring(t)) &&
+           (by != HCQ_COLLECTIVE_NVLS ||
+            (t->has_team && coll_team_adds(t->dtype)));
 }
 
 /* By phases; within one as they were added. */

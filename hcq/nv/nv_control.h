@@ -28,7 +28,9 @@
 /* Backings outside of pools: user pages, another card's memory. */
 enum {
     NV_BACKING_PINNED = NV_MEM_KIND_COUNT,
-    NV_BACKING_SHARED
+    NV_BACKING_SHARED,
+    NV_BACKING_TEAM /* its object is there already, and goes with it, or where
+                     * it fails */
 };
 
 /* A memory object of the driver, in the card's address space. Owned by
@@ -182,6 +184,14 @@ bell_status nv_get_link(struct hcq_device *dev, struct hcq_device *other,
 bell_status nv_link_bytes(struct hcq_device *dev, struct hcq_device *other,
                           struct hcq_link_bytes *out_bytes);
 void nv_buffer_unpeer(struct hcq_device *dev, const struct hcq_backing *mem);
+
+/* ---- teams of cards (nv_team.c) ---- */
+
+/* hcq_device_ops */
+bell_status nv_team_check(struct hcq_device *const *devs, uint32_t n);
+bell_status nv_team_create(const struct hcq_team_desc *desc, uint64_t *out_vas,
+                           struct hcq_team **out_team);
+void nv_team_destroy(struct hcq_team *team);
 
 /* How far nv_memory_cpu may go. */
 enum nv_cpu_reach {

@@ -151,6 +151,9 @@ alloc_rm_memory(struct nv_device *dev, struct nv_backing *backing, void *pages)
     case NV_BACKING_SHARED:
         return nv_rm_dup(dev->rm, backing->parent, backing->source_client,
                          backing->source_memory, &backing->memory);
+    case NV_BACKING_TEAM:
+        assert(backing->memory && backing->parent);
+        return BELL_OK;
     default:
         return alloc_video(dev, backing);
     }
@@ -165,9 +168,12 @@ create_backing(struct nv_device *dev, const struct nv_backing *model,
     bell_status status;
 
     assert(model->size_bytes > 0 && model->size_bytes % 4096 == 0);
-    if (!backing)
+    if (!backing) {
+        if (model->kind == NV_BACKING_TEAM)
+            nv_rm_free(dev->rm, model->parent, model->memory);
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a buffer",
                          dev->base.info.name);
+    }
     *backing = *model;
     backing->dev = dev;
     if (!backing->parent)
@@ -271,7 +277,7 @@ place_own(struct nv_backing *backing)
     assert(!backing->range.size_bytes);
     if (backing->kind < NV_MEM_KIND_COUNT)
         align_bytes = pool_sizes[backing->kind].align_bytes;
-    else if (backing->kind == NV_BACKING_SHARED)
+    else if (backing->kind != NV_BACKING_PINNED)
         align_bytes = NV_HUGE_BYTES; /* its pages may be as large */
     BELL_TRY(
         mem_va_alloc(space, backing->size_bytes, align_bytes, &backing->range));

@@ -92,9 +92,10 @@ nv_rm_free(struct nv_rm *rm, uint32_t parent, uint32_t handle)
         LOG(LOG_IOCTL, "object 0x%x stays", handle);
 }
 
-bell_status
-nv_rm_control(struct nv_rm *rm, uint32_t object, uint32_t command,
-              uint32_t struct_id, void *params)
+/* status NULL: one that is not 0 is a failure. */
+static bell_status
+call_control(struct nv_rm *rm, uint32_t object, uint32_t command,
+             uint32_t struct_id, void *params, uint32_t *status)
 {
     uint64_t wire[CONTROL_PARAMS_BYTES / 8];
     struct nv_os54 call = {
@@ -103,16 +104,33 @@ nv_rm_control(struct nv_rm *rm, uint32_t object, uint32_t command,
         .cmd = command,
         .params = (uintptr_t)wire,
     };
+    unsigned long request = nv_request(NV_ESC_RM_CONTROL, sizeof(call));
 
     BELL_TRY(check_known(&rm->abi, struct_id, nv_control_name(command)));
     call.paramsSize = nv_wire_bytes(&rm->abi, struct_id);
     assert(call.paramsSize <= sizeof(wire));
     memset(wire, 0, call.paramsSize);
     nv_wire_pack(&rm->abi, struct_id, params, wire);
-    BELL_TRY(kio_ioctl(&rm->ctl, nv_request(NV_ESC_RM_CONTROL, sizeof(call)),
-                       &call));
+    if (status)
+        BELL_TRY(kio_ioctl_status(&rm->ctl, request, &call, status));
+    else
+        BELL_TRY(kio_ioctl(&rm->ctl, request, &call));
     nv_wire_unpack(&rm->abi, struct_id, wire, params);
     return BELL_OK;
+}
+
+bell_status
+nv_rm_control(struct nv_rm *rm, uint32_t object, uint32_t command,
+              uint32_t struct_id, void *params)
+{
+    return call_control(rm, object, command, struct_id, params, NULL);
+}
+
+bell_status
+nv_rm_control_status(struct nv_rm *rm, uint32_t object, uint32_t command,
+                     uint32_t struct_id, void *params, uint32_t *out_status)
+{
+    return call_control(rm, object, command, struct_id, params, out_status);
 }
 
 bell_status

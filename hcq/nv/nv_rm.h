@@ -97,6 +97,11 @@ BELL_MUST_CHECK bell_status nv_rm_control(struct nv_rm *rm, uint32_t object,
                                           uint32_t command, uint32_t struct_id,
                                           void *params);
 
+/* The same, but the driver's status is the caller's to judge. */
+BELL_MUST_CHECK bell_status
+nv_rm_control_status(struct nv_rm *rm, uint32_t object, uint32_t command,
+                     uint32_t struct_id, void *params, uint32_t *out_status);
+
 /* One that has no parameters. */
 BELL_MUST_CHECK bell_status nv_rm_command(struct nv_rm *rm, uint32_t object,
                                           uint32_t command);

@@ -31,6 +31,7 @@
 #define DMA_FIXED_OFFSET (1u << 15)
 #define DMA_SNOOP        (1u << 4)
 #define DMA_PAGES_4K     (1u << 8)
+#define DMA_PAGES_2M     (4u << 8) /* a team's: else of 512 MiB */
 #define DMA_P2P_NOSLI    (2u << 20)
 
 static bell_status
@@ -59,8 +60,9 @@ static bell_status
 rm_vm_map(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
 {
     bool is_shared = backing->kind == NV_BACKING_SHARED && !backing->is_host;
+    bool is_team = backing->kind == NV_BACKING_TEAM;
     bool is_video = backing->kind == NV_MEM_VIDEO ||
-                    backing->kind == NV_MEM_VISIBLE || is_shared;
+                    backing->kind == NV_MEM_VISIBLE || is_shared || is_team;
     bool is_peers = is_shared && backing->parent != dev->rm->device;
     struct nv_memory_alloc params = {
         .owner = dev->rm->client,
@@ -74,9 +76,9 @@ rm_vm_map(struct nv_device *dev, struct nv_backing *backing, uint64_t va)
     /* Host memory without snooping: the card and the CPU's caches see
      * different things. src: docs/hardware/nvidia-kernel.md,
      * "GPU mappings" */
-    uint32_t flags = DMA_FIXED_OFFSET |
-                     (is_video ? 0 : DMA_SNOOP | DMA_PAGES_4K) |
-                     (is_peers ? DMA_P2P_NOSLI : 0);
+    uint32_t flags =
+        DMA_FIXED_OFFSET | (is_video ? 0 : DMA_SNOOP | DMA_PAGES_4K) |
+        (is_team ? DMA_PAGES_2M : 0) | (is_peers ? DMA_P2P_NOSLI : 0);
     bell_status status;
 
     assert(!backing->carrier && va % params.alignment == 0);

@@ -643,6 +643,8 @@ parse_multimem(struct px_parse *p, struct px_insn *in)
         return px_error(p, "multimem wants an operation");
     wide = loads && in->mod[PX_MOD_MODE] == PX_ATOM_ADD &&
            take_suffix(p, "acc::f32");
+    if (wide && p->version < 82)
+        return px_error(p, ".acc::f32 comes with version 8.2");
     in->mod[PX_MOD_HALF] = wide;
     BELL_TRY(take_team_type(p, in, types, wide, &n));
     if (loads) {

@@ -15,6 +15,7 @@
 #include "base/bits.h"
 #include "lower/index.h"
 #include "lower/linearize.h"
+#include "render/ptx/nv_container.h"
 #include "tensor/runtime/runtime.h"
 #include "uops/validate.h"
 
@@ -200,8 +201,9 @@ build_host(const struct builder *b)
 static void
 name_kernel(const struct hcq_sum_kernel *k, char name[48])
 {
-    snprintf(name, 48, "sum_%u_%s%s%s", k->n_terms, hcq_dtype_name(k->dtype),
-             k->wide_first ? "_wide" : "", k->wide_result ? "_to_wide" : "");
+    snprintf(name, 48, "sum_%u_%s%s%s%s", k->n_terms, hcq_dtype_name(k->dtype),
+             k->wide_first ? "_wide" : "", k->wide_result ? "_to_wide" : "",
+             k->is_team ? "_team" : "");
 }
 
 /* A linear program in g's memory, and the elements of a work-group. */
@@ -239,6 +241,80 @@ build_program(struct uop_graph *g, const struct rt_target *target,
     return linearize(g, root, &program->ops, &program->n_ops);
 }
 
+/* ---- teams: PTX as it is ------------------------------------------------- */
+
+/* What a thread does with 16 bytes or less. src: docs/hardware/nvidia-code.md,
+ * "Multicast" */
+static const struct {
+    const char *add, *type, *registers;
+    uint32_t bytes;
+} team_rows[HCQ_DTYPE_COUNT] = {
+    [HCQ_DTYPE_BOOL] = {"or", "b32", "%w0", 4},
+    [HCQ_DTYPE_I32] = {"add", "u32", "%w0", 4},
+    [HCQ_DTYPE_I64] = {"add", "u64", "%l", 8},
+    [HCQ_DTYPE_F16] = {"add.acc::f32", "v4.f16x2", "{%w0, %w1, %w2, %w3}", 16},
+    [HCQ_DTYPE_BF16] = {"add.acc::f32", "v4.bf16x2", "{%w0, %w1, %w2, %w3}",
+                        16},
+    [HCQ_DTYPE_F32] = {"add", "v4.f32", "{%f0, %f1, %f2, %f3}", 16},
+    [HCQ_DTYPE_F64] = {"add", "f64", "%d", 8},
+};
+
+/* The parameters but for y and the count are there for who orders commands. */
+static void
+write_team(const struct hcq_sum_kernel *k, uint32_t sm, const char *name,
+           char *text, size_t size)
+{
+    uint32_t bytes = team_rows[k->dtype].bytes, i;
+    size_t n;
+
+    n = (size_t)snprintf(text, size,
+                         ".version %s\n.target sm_%u\n.address_size 64\n"
+                         ".visible .entry %s(.param .u64 y",
+                         sm >= 120   ? "8.7"
+                         : sm >= 100 ? "8.6"
+                                     : "8.2", /* of .acc::f32 */
+                         sm, name);
+    for (i = 0; i < k->n_terms; i++)
+        n += (size_t)snprintf(text + n, size - n, ", .param .u64 x%u", i);
+    snprintf(text + n, size - n,
+             ", .param .u64 n)\n.reqntid %u, 1, 1\n{\n"
+             ".reg .pred %%p; .reg .b32 %%i, %%t, %%w<4>; .reg .f32 %%f<4>;\n"
+             ".reg .f64 %%d; .reg .b64 %%a, %%k, %%j, %%n, %%l;\n"
+             "ld.param.u64 %%a, [y];\nld.param.u64 %%n, [n];\n"
+             "mov.u32 %%i, %%ctaid.x;\nmov.u32 %%t, %%tid.x;\n"
+             "cvt.u64.u32 %%k, %%t;\nmad.wide.u32 %%k, %%i, %u, %%k;\n"
+             "mul.lo.u64 %%j, %%k, %u;\nsetp.ge.u64 %%p, %%j, %%n;\n"
+             "@%%p exit;\nmad.lo.u64 %%a, %%k, %u, %%a;\n"
+             "multimem.ld_reduce.relaxed.sys.global.%s.%s %s, [%%a];\n"
+             "multimem.st.relaxed.sys.global.%s [%%a], %s;\nexit;\n}\n",
+             SUM_THREADS, SUM_THREADS, bytes / hcq_dtype_bytes(k->dtype), bytes,
+             team_rows[k->dtype].add, team_rows[k->dtype].type,
+             team_rows[k->dtype].registers, team_rows[k->dtype].type,
+             team_rows[k->dtype].registers);
+}
+
+static bell_status
+assemble_team(const struct rt_target *target,
+              const struct hcq_sum_kernel *kernel, const char *name,
+              struct rt_binary *out, uint32_t *out_group_elems)
+{
+    char text[4096];
+
+    if (!team_rows[kernel->dtype].add || target->ptx.sm < 90)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s adds no %s of several devices at once",
+                         target->arch, hcq_dtype_name(kernel->dtype));
+    write_team(kernel, target->ptx.sm, name, text, sizeof(text));
+    *out_group_elems = SUM_THREADS * (team_rows[kernel->dtype].bytes /
+                                      hcq_dtype_bytes(kernel->dtype));
+    out->local[0] = SUM_THREADS;
+    out->local[1] = out->local[2] = 1;
+    if (target->is_simulated)
+        return render_nv_container_text(text, name, target->ptx.sm,
+                                        kernel->n_terms + 2, &out->file);
+    return render_ptxas(text, &target->ptx, &out->file);
+}
+
 static bell_status
 load_kernel(struct hcq_device *dev, const struct hcq_sum_kernel *kernel,
             struct hcq_sum_program *out)
@@ -259,12 +335,17 @@ load_kernel(struct hcq_device *dev, const struct hcq_sum_kernel *kernel,
                          info.model, info.arch);
     name_kernel(kernel, name);
     memset(out, 0, sizeof(*out));
-    uop_graph_init(&g);
-    status =
-        build_program(&g, &target, kernel, name, &program, &out->group_elems);
-    if (status == BELL_OK)
-        status = target.compiler->compile(&target, &program, &binary);
-    uop_graph_fini(&g);
+    if (kernel->is_team) {
+        status =
+            assemble_team(&target, kernel, name, &binary, &out->group_elems);
+    } else {
+        uop_graph_init(&g);
+        status = build_program(&g, &target, kernel, name, &program,
+                               &out->group_elems);
+        if (status == BELL_OK)
+            status = target.compiler->compile(&target, &program, &binary);
+        uop_graph_fini(&g);
+    }
     if (status == BELL_OK) {
         desc.name = desc.entry = name;
         desc.binary = binary.file.data;
@@ -320,7 +401,8 @@ static bool
 is_same(const struct hcq_sum_kernel *a, const struct hcq_sum_kernel *b)
 {
     return a->dtype == b->dtype && a->n_terms == b->n_terms &&
-           a->wide_first == b->wide_first && a->wide_result == b->wide_result;
+           a->wide_first == b->wide_first && a->wide_result == b->wide_result &&
+           a->is_team == b->is_team;
 }
 
 bell_status

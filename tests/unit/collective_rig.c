@@ -212,9 +212,11 @@ to_bfloat(float x)
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
-/* Floats of both signs, of sizes from 2^-6 to 2^6, and whole words. */
+/* Floats of both signs, of sizes from 2^-6 to 2^6, and whole words. `whole`:
+ * floats are so too, and so few that sums in any order are the same. */
 static void
-fill_random(enum hcq_dtype dtype, uint8_t *bytes, uint64_t n, uint64_t *state)
+fill_random(enum hcq_dtype dtype, uint8_t *bytes, uint64_t n, bool whole,
+            uint64_t *state)
 {
     uint32_t size = hcq_dtype_bytes(dtype);
     uint64_t i;
@@ -225,6 +227,11 @@ fill_random(enum hcq_dtype dtype, uint8_t *bytes, uint64_t n, uint64_t *state)
                            (uint32_t)(121 + (r >> 32) % 12) << 23);
         double d = (double)x * (1 + (double)(r >> 40) * 0x1p-60);
         uint16_t h;
+
+        if (whole) {
+            x = (float)(int)(r >> 32 & 31) - 15;
+            d = (double)x;
+        }
 
         switch (dtype) {
         case HCQ_DTYPE_BOOL:
@@ -462,7 +469,8 @@ rig_prepare(struct fleet *rig, const struct rig_case *c)
         memset(rig->inputs[r], RIG_POISON, rig->side_bytes);
         if (ranks[r].in)
             fill_random(c->dtype, rig->inputs[r] + ranks[r].in_offset,
-                        in_blocks(rig, c) * c->count, &state);
+                        in_blocks(rig, c) * c->count,
+                        c->by == HCQ_COLLECTIVE_NVLS, &state);
         memset(rig->wanted[r], RIG_POISON, rig->side_bytes);
     }
     rig_write(rig);

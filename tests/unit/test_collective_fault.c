@@ -294,6 +294,7 @@ struct life {
     struct tensor_sums *sums;
     struct hcq_graph *graph;
     struct hcq_collective *collective;
+    enum hcq_collective_algorithm by;
     uint32_t bad_rank; /* its device reads where nothing is; 2: none does */
     uint32_t bad_at;   /* before that command of it */
 };
@@ -357,7 +358,7 @@ build_step(struct life *l)
     struct hcq_collective_rank ranks[2];
     const struct hcq_collective_desc desc = {
         .struct_size = sizeof(desc),
-        .algorithm = HCQ_COLLECTIVE_TWO_SHOT,
+        .algorithm = l->by,
         .dtype = HCQ_DTYPE_I32,
         .name = "gradients",
         .count = ELEMS,
@@ -441,7 +442,8 @@ static unsigned step = STEP;
 
 /* The n-th call of each device's own fails, alone or with all behind it. */
 static void
-fail_calls(const char *backend, const char *box, const char *plus)
+fail_calls(const char *backend, const char *box, const char *plus,
+           enum hcq_collective_algorithm by)
 {
     unsigned n, n_good = 0, n_bad = 0;
     struct usage before = {0, 0};
@@ -449,7 +451,7 @@ fail_calls(const char *backend, const char *box, const char *plus)
     const char *list[2] = {names[0], names[1]};
 
     for (n = 1; n_good < GOOD_ENOUGH; n += n_good ? 1 : step) {
-        struct life life = {.bad_rank = 2};
+        struct life life = {.by = by, .bad_rank = 2};
         bell_status status;
         bool right;
         int r;
@@ -483,10 +485,12 @@ static void
 test_calls(void **state)
 {
     (void)state;
-    fail_calls("NV", "h100*2", "+");
-    fail_calls("NV", "h100*2", "");
-    fail_calls("AMD", "gfx942*2", "+");
-    fail_calls("AMD", "gfx942*2", "");
+    fail_calls("NV", "h100*2", "+", HCQ_COLLECTIVE_TWO_SHOT);
+    fail_calls("NV", "h100*2", "", HCQ_COLLECTIVE_TWO_SHOT);
+    fail_calls("NV", "h100*2", "+", HCQ_COLLECTIVE_NVLS);
+    fail_calls("NV", "h100*2", "", HCQ_COLLECTIVE_NVLS);
+    fail_calls("AMD", "gfx942*2", "+", HCQ_COLLECTIVE_TWO_SHOT);
+    fail_calls("AMD", "gfx942*2", "", HCQ_COLLECTIVE_TWO_SHOT);
 }
 
 /* ---- devices that are lost in the middle --------------------------------- */
@@ -497,7 +501,9 @@ test_calls(void **state)
 static void
 kill_one(const char *const names[2], uint32_t bad_rank, uint32_t bad_at)
 {
-    struct life life = {.bad_rank = bad_rank, .bad_at = bad_at};
+    struct life life = {.by = HCQ_COLLECTIVE_TWO_SHOT,
+                        .bad_rank = bad_rank,
+                        .bad_at = bad_at};
     struct hcq_fault fault;
     uint32_t r, n_lost = 0;
     bell_status status;

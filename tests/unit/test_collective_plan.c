@@ -159,7 +159,7 @@ test_choice(void **state)
     explain(HCQ_COLLECTIVE_ALL_REDUCE, HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32,
             1u << 24);
     assert_int_not_equal(info.algorithm, HCQ_COLLECTIVE_ONE_SHOT);
-    for (by = 1; by < HCQ_COLLECTIVE_ALGORITHM_COUNT; by++)
+    for (by = 1; by < HCQ_COLLECTIVE_NVLS; by++)
         assert_true(info.times_ns[by] >= info.predicted_ns);
     assert_true(info.times_ns[info.algorithm] == info.predicted_ns);
     /* in place by one-shot, others read a copy */
@@ -206,8 +206,62 @@ test_box(void **state)
                   hcq_collective_algorithm_name(info.algorithm));
     assert_true(info.predicted_ns >= bound_ns * 0.999);
     assert_true(info.predicted_ns <= bound_ns * 1.05);
+    /* a switch that adds is faster, and nobody gets it who does not ask */
+    assert_int_not_equal(info.algorithm, HCQ_COLLECTIVE_NVLS);
+    assert_true(info.times_ns[HCQ_COLLECTIVE_NVLS] > 0);
+    assert_true(info.times_ns[HCQ_COLLECTIVE_NVLS] < info.predicted_ns);
+    desc.algorithm = HCQ_COLLECTIVE_NVLS;
+    expect_ok(hcq_collective_explain(&desc, &info));
+    bound_ns = 9.0 / 8 * (double)desc.count * 4 / 450;
+    assert_int_equal(info.algorithm, HCQ_COLLECTIVE_NVLS);
+    assert_true(info.predicted_ns >= bound_ns * 0.999);
+    assert_true(info.predicted_ns <= bound_ns * 1.05);
+    desc.dtype = HCQ_DTYPE_I8;
+    expect_fails(hcq_collective_explain(&desc, &info), BELL_E_UNSUPPORTED,
+                 "all-reduce by nvls: a switch does not add int8");
+    desc.kind = HCQ_COLLECTIVE_BROADCAST;
+    expect_fails(hcq_collective_explain(&desc, &info), BELL_E_UNSUPPORTED,
+                 "broadcast: there is no nvls algorithm for it");
     for (r = 0; r < 8; r++)
         hcq_device_close(box[r].dev);
+}
+
+/* Who is behind no switch that adds, and why. */
+static void
+test_no_switch(void **state)
+{
+    static const struct {
+        const char *first, *second, *why;
+    } rows[] = {
+        {"CPU", "CPU", "CPU:0 has no switch that adds for CPU:0"},
+        {"NV:0@sim:h100*2", "CPU", "CPU:0 has no switch that adds for NV:0"},
+        {"NV:0@sim:h100*2", "NV:0@sim:h100*2", "are one card"},
+        {"NV:0@sim:a100*2", "NV:1@sim:a100*2", "multicast comes with Hopper"},
+        {"NV:0@sim:h100*2,fabric=absent", "NV:1@sim:h100*2,fabric=absent",
+         "is behind no NVSwitch whose fabric manager forms teams"},
+        {"NV:0@sim:h100*2,link=none", "NV:1@sim:h100*2,link=none",
+         "is behind no NVSwitch whose fabric manager forms teams"},
+    };
+    struct hcq_collective_rank two[2] = {{NULL}};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        describe(HCQ_COLLECTIVE_ALL_REDUCE, HCQ_COLLECTIVE_NVLS, HCQ_DTYPE_F32,
+                 256);
+        desc.ranks = two;
+        desc.n_ranks = 2;
+        expect_ok(hcq_device_open(rows[i].first, &two[0].dev));
+        expect_ok(hcq_device_open(rows[i].second, &two[1].dev));
+        expect_fails(hcq_collective_explain(&desc, &info), BELL_E_UNSUPPORTED,
+                     rows[i].why);
+        desc.algorithm = HCQ_COLLECTIVE_AUTO;
+        info.struct_size = sizeof(info);
+        expect_ok(hcq_collective_explain(&desc, &info));
+        assert_true(info.times_ns[HCQ_COLLECTIVE_NVLS] == 0);
+        hcq_device_close(two[1].dev);
+        hcq_device_close(two[0].dev);
+    }
 }
 
 /* One rank has nobody to wait for. */
@@ -319,6 +373,57 @@ test_refusals(void **state)
     expect_refused(queues, BELL_E_INVALID, "all-gather: rank 2 has no device");
     for (r = 0; r < N; r++)
         hcq_queue_destroy(queues[r]);
+}
+
+/* A switch adds floats in its own order: near the sum, and not its bits, which
+ * simulated cards see to. All ranks have the same. */
+static void
+test_other_order(void **state)
+{
+    struct rig_case c = {.kind = HCQ_COLLECTIVE_ALL_REDUCE,
+                         .by = HCQ_COLLECTIVE_ONE_SHOT,
+                         .dtype = HCQ_DTYPE_F32,
+                         .count = 5000,
+                         .seed = 11};
+    uint32_t r, i, n_other = 0;
+    struct hcq_collective *collective;
+    struct hcq_graph *graph;
+    float want, got, size, x;
+    struct fleet rig;
+    uint8_t *first;
+
+    (void)state;
+    rig_open(&rig, "NV:*@sim:h100*3", 3, 4 * c.count, false);
+    rig_prepare(&rig, &c); /* any floats, their sum in the order of ranks */
+    c.by = HCQ_COLLECTIVE_NVLS;
+    rig_build(&rig, &c, &graph, &collective);
+    expect_ok(hcq_graph_submit(graph, NULL));
+    expect_ok(hcq_collective_wait(collective, graph, RIG_WAIT_NS));
+    first = malloc(rig.side_bytes);
+    assert_non_null(first);
+    expect_ok(hcq_buffer_read(rig.out[0], 0, first, rig.side_bytes));
+    for (r = 1; r < 3; r++) {
+        expect_ok(hcq_buffer_read(rig.out[r], 0, rig.got, rig.side_bytes));
+        assert_memory_equal(first, rig.got, rig.side_bytes);
+    }
+    for (i = 0; i < c.count; i++) {
+        size = 0;
+        for (r = 0; r < 3; r++) {
+            memcpy(&x, rig.inputs[r] + RIG_GUARD + 4 * i, 4);
+            size += x < 0 ? -x : x;
+        }
+        memcpy(&want, rig.wanted[0] + RIG_GUARD + 4 * i, 4);
+        memcpy(&got, first + RIG_GUARD + 4 * i, 4);
+        n_other += want != got;
+        /* two additions, each with half a unit in the last place */
+        assert_true(want - got <= size * 0x1p-23f);
+        assert_true(got - want <= size * 0x1p-23f);
+    }
+    assert_true(n_other > 0);
+    free(first);
+    hcq_graph_destroy(graph);
+    hcq_collective_destroy(collective);
+    rig_close(&rig);
 }
 
 /* ---- slots --------------------------------------------------------------- */
@@ -523,10 +628,10 @@ add_and_end(struct fleet *rig, const struct rig_case *c)
 
 /* The n-th allocation fails, alone or with all behind it. */
 static void
-run_out(const char *list)
+run_out(const char *list, enum hcq_collective_algorithm by)
 {
     struct rig_case c = {.kind = HCQ_COLLECTIVE_ALL_REDUCE,
-                         .by = HCQ_COLLECTIVE_ONE_SHOT,
+                         .by = by,
                          .dtype = HCQ_DTYPE_BF16,
                          .count = 100,
                          .in_place = true};
@@ -560,8 +665,9 @@ static void
 test_no_memory(void **state)
 {
     (void)state;
-    run_out("CPU");
-    run_out("AMD:*@sim:gfx942*3");
+    run_out("CPU", HCQ_COLLECTIVE_ONE_SHOT);
+    run_out("AMD:*@sim:gfx942*3", HCQ_COLLECTIVE_ONE_SHOT);
+    run_out("NV:*@sim:h100*3", HCQ_COLLECTIVE_NVLS);
 }
 
 int
@@ -574,6 +680,8 @@ main(void)
         cmocka_unit_test(test_alone),
         cmocka_unit_test(test_small_info),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_no_switch),
+        cmocka_unit_test(test_other_order),
         cmocka_unit_test(test_slot_refusals),
         cmocka_unit_test(test_slot_memory),
         cmocka_unit_test(test_no_memory),

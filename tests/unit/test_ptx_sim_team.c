@@ -258,6 +258,13 @@ test_words(void **state)
     }
     assert_false(is_read("8.8", "sm_80", "multimem.st.weak.u32 [%a], %r0;"));
     assert_false(is_read("8.0", "sm_90", "multimem.st.weak.u32 [%a], %r0;"));
+    assert_true(is_read("8.1", "sm_90", "multimem.st.weak.u32 [%a], %r0;"));
+    assert_false(
+        is_read("8.1", "sm_90",
+                "multimem.ld_reduce.weak.add.acc::f32.f16x2 %r0, [%a];"));
+    assert_true(
+        is_read("8.2", "sm_90",
+                "multimem.ld_reduce.weak.add.acc::f32.f16x2 %r0, [%a];"));
     assert_true(is_read("8.1", "sm_90", "fence.proxy.alias;"));
     print_message("# ptxas took %u\n", ptx_run_assemble());
 }
