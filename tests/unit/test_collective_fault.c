@@ -501,9 +501,8 @@ test_calls(void **state)
 static void
 kill_one(const char *const names[2], uint32_t bad_rank, uint32_t bad_at)
 {
-    struct life life = {.by = HCQ_COLLECTIVE_TWO_SHOT,
-                        .bad_rank = bad_rank,
-                        .bad_at = bad_at};
+    struct life life = {
+        .by = HCQ_COLLECTIVE_TWO_SHOT, .bad_rank = bad_rank, .bad_at = bad_at};
     struct hcq_fault fault;
     uint32_t r, n_lost = 0;
     bell_status status;
