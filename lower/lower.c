@@ -132,8 +132,23 @@ make_name(const struct kernel *k)
     return arena_printf(&k->g->arena, "%s", text);
 }
 
+/* One more than the last VAR's slot, or 0. */
+static uint32_t
+count_var_slots(const struct kernel *k)
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < k->n_nodes; i++) {
+        const struct uop *u = k->nodes[i];
+        if (u->op == UOP_VAR && (uint32_t)u->arg.i >= n)
+            n = (uint32_t)u->arg.i + 1;
+    }
+    return n;
+}
+
+/* n_vars: of the kernel as it was given; those of sizes may be in its ends. */
 static void
-count_params(const struct kernel *k, struct lower_program *p)
+count_params(const struct kernel *k, uint32_t n_vars, struct lower_program *p)
 {
     uint32_t i;
 
@@ -143,12 +158,7 @@ count_params(const struct kernel *k, struct lower_program *p)
         if (u->op == UOP_PARAM && slot >= p->n_params)
             p->n_params = slot + 1;
     }
-    for (i = 0; i < k->n_nodes; i++) {
-        const struct uop *u = k->nodes[i];
-        uint32_t slot = (uint32_t)u->arg.i;
-        if (u->op == UOP_VAR && slot >= p->n_params + p->n_vars)
-            p->n_vars = slot + 1 - p->n_params;
-    }
+    p->n_vars = n_vars > p->n_params ? n_vars - p->n_params : 0;
 }
 
 /* ---- passes ---- */
@@ -198,6 +208,7 @@ lower_passes(struct kernel *k, struct lower_program *p)
     bool scans = !attends && !k->target->no_opts && scan_find(k, &scan);
     struct order order;
     bool orders = !attends && !scans && order_find(k, &order);
+    uint32_t n_vars = count_var_slots(k);
     uint64_t large;
 
     if (attends)
@@ -206,7 +217,7 @@ lower_passes(struct kernel *k, struct lower_program *p)
         BELL_TRY(kernel_bound_ranges(k));
         BELL_TRY(kernel_canonical(k));
     }
-    count_params(k, p);
+    count_params(k, n_vars, p);
     p->n_flops = count_flops(k, scans ? &scan : NULL);
     p->n_bytes = count_bytes(k, &large);
     p->name = make_name(k);

@@ -573,8 +573,7 @@ make_loop(struct expand *e, uint32_t r)
     struct kernel *k = e->k;
     const struct uop *range = k->ranges[r], *end = NULL;
 
-    if (k->n_ends && !k->tiled && !k->staged && !k->matrix.on &&
-        (!k->packed || k->by_rows))
+    if (k->n_ends && !k->tiled && !k->staged && !k->matrix.on)
         end = kernel_loop_end(k, r);
     e->base[r] = range;
     if (!end)

@@ -166,7 +166,7 @@ fill_pack(struct expand *e, uint32_t number)
     struct kernel *k = e->k;
     struct expand_pack *p = &e->packs[number];
     struct expand_inst *before, *inst;
-    const struct uop *base[KERNEL_MAX_RANGES], **src;
+    const struct uop *base[KERNEL_MAX_RANGES], **src, *fill;
     struct expand_window window = e->window;
     uint64_t loops = p->ranges & e->loops, set;
     uint32_t copy, n;
@@ -176,8 +176,10 @@ fill_pack(struct expand *e, uint32_t number)
     e->window.on &= e->window.pack == number + 1;
     for (set = loops; set; set &= set - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(set);
-        e->base[r] =
+        fill =
             expand_filling_loop(e, number * KERNEL_MAX_RANGES + r, k->sizes[r]);
+        e->base[r] = uop_new(e->g, UOP_RANGE, UOP_I64, 1, fill->arg,
+                             &e->base[r]->src[0], 1); /* ends as the loop */
         if (e->window.on && e->window.of.range == r)
             expand_begin_window(e, e->base[r]->arg);
     }

@@ -86,9 +86,11 @@ struct kernel {
     bool by_rows;
     struct kernel_matrix matrix;
     /* What became of the ranges that kernel_bound_ranges saw: where a value is
-     * the size or more, nothing is done. Size NULL: it is always done. */
+     * the size or more, nothing is done. Size NULL: it is always done. Open:
+     * nothing gates it yet, and the value is a RANGE (kernel_open). */
     struct kernel_end {
         const struct uop *value, *size;
+        bool is_open;
     } ends[2 * KERNEL_MAX_RANGES];
     uint32_t n_ends;
 
@@ -127,8 +129,13 @@ BELL_MUST_CHECK bell_status kernel_remap_ranges(struct kernel *k,
                                                 const struct kernel_remap *map);
 
 /* Ranges whose size is only known when the kernel runs count to the greatest
- * that it can be; what lies behind the size is gated away. */
+ * that it can be; what lies behind the size is gated away. On a CPU output
+ * ranges stay open: opt_apply, or kernel_close_ends, gates them. */
 BELL_MUST_CHECK bell_status kernel_bound_ranges(struct kernel *k);
+/* The end of output range r, while it is open; else NULL. */
+struct kernel_end *kernel_open(struct kernel *k, uint32_t r);
+/* Gates what is open. */
+BELL_MUST_CHECK bell_status kernel_close_ends(struct kernel *k);
 /* Where loop number r may end, once all ranges are what they stay: an index,
  * its size at most; NULL: there. */
 const struct uop *kernel_loop_end(const struct kernel *k, uint32_t r);

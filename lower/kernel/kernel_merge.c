@@ -56,7 +56,7 @@ collect_uses(struct kernel *k, const struct uop ***out_uses, uint32_t *out_n)
 }
 
 static bool
-can_merge(const struct kernel *k, uint32_t a, uint32_t b,
+can_merge(struct kernel *k, uint32_t a, uint32_t b,
           const struct uop *const *uses, uint32_t n_uses)
 {
     uint64_t both = (uint64_t)1 << a | (uint64_t)1 << b;
@@ -64,7 +64,7 @@ can_merge(const struct kernel *k, uint32_t a, uint32_t b,
     uint32_t i;
 
     assert(a < k->n_ranges && b < k->n_ranges);
-    if (k->sizes[a] < 0 || k->sizes[b] < 0 ||
+    if (k->sizes[a] < 0 || k->sizes[b] < 0 || kernel_open(k, b) ||
         uop_range_axis(k->ranges[a]) != uop_range_axis(k->ranges[b]) ||
         __builtin_mul_overflow(k->sizes[a], k->sizes[b], &product))
         return false;
@@ -87,9 +87,11 @@ static bell_status
 merge_pair(struct kernel *k, uint32_t a, uint32_t b)
 {
     struct kernel_remap map[KERNEL_MAX_RANGES];
-    const struct uop *joined =
-        uop_range(k->g, uop_range_id(k->ranges[b]),
-                  uop_range_axis(k->ranges[b]), k->sizes[a] * k->sizes[b]);
+    const struct uop *by = uop_const_int(k->g, UOP_I64, k->sizes[b]),
+                     *joined = uop_range(k->g, uop_range_id(k->ranges[b]),
+                                         uop_range_axis(k->ranges[b]),
+                                         k->sizes[a] * k->sizes[b]);
+    struct kernel_end *end = kernel_open(k, a);
 
     assert(a != b && a < k->n_ranges && b < k->n_ranges);
     assert(!(k->reduce_ranges >> a & 1) == !(k->reduce_ranges >> b & 1));
@@ -98,7 +100,12 @@ merge_pair(struct kernel *k, uint32_t a, uint32_t b)
     map[a].n_bound = 0;
     map[b].value = joined;
     map[b].bound = &joined;
-    return kernel_remap_ranges(k, map);
+    BELL_TRY(kernel_remap_ranges(k, map));
+    if (end) { /* so many times b */
+        end->value = joined;
+        end->size = uop_alu2(k->g, UOP_MUL, end->size, by);
+    }
+    return uop_graph_status(k->g);
 }
 
 bell_status
@@ -149,7 +156,7 @@ kernel_fold(struct kernel *k, uint32_t a, uint32_t b)
  * size, or what a value is cast from and is one; *out_range is its number. 0 if
  * `u` is neither. */
 static int64_t
-splits_range(const struct kernel *k, const struct uop *u, uint32_t *out_range)
+splits_range(struct kernel *k, const struct uop *u, uint32_t *out_range)
 {
     bool is_value = u->op == UOP_CAST;
     int64_t by;
@@ -161,8 +168,8 @@ splits_range(const struct kernel *k, const struct uop *u, uint32_t *out_range)
         return 0;
     by = u->src[1]->arg.i;
     *out_range = kernel_range_no(k, u->src[0]);
-    if (by < (is_value ? 2 : MIN_UNFLATTENED) || k->sizes[*out_range] <= by ||
-        k->sizes[*out_range] % by)
+    if (kernel_open(k, *out_range) || by < (is_value ? 2 : MIN_UNFLATTENED) ||
+        k->sizes[*out_range] <= by || k->sizes[*out_range] % by)
         return 0;
     return by;
 }

@@ -208,22 +208,26 @@ kernel_bound_ranges(struct kernel *k)
     struct kernel_remap map[KERNEL_MAX_RANGES];
     const struct uop *bound[KERNEL_MAX_RANGES];
     struct kernel_end ends[KERNEL_MAX_RANGES];
-    bool any = false;
+    bool any = false, opens = !k->target->is_gpu && !k->target->no_opts;
     uint32_t r, n = k->n_ranges;
 
     for (r = 0; r < k->n_ranges; r++) {
         const struct uop *range = k->ranges[r], *size = range->src[0];
 
         bound[r] = range;
-        ends[r].size = NULL;
+        ends[r] = (struct kernel_end){.size = NULL};
         map[r] = (struct kernel_remap){.n_bound = 1, .bound = &bound[r]};
         if (k->sizes[r] < 0 && uop_bounds(k->g, size).max <= MAX_BOUND) {
             bound[r] =
                 uop_range(k->g, uop_range_id(range), uop_range_axis(range),
                           uop_bounds(k->g, size).max);
-            map[r].gate = uop_alu2(k->g, UOP_CMPLT, bound[r], size);
-            map[r].zeros = map[r].masks = any = true;
+            any = true;
+            ends[r].is_open = opens && !(k->reduce_ranges >> r & 1);
             ends[r].size = size;
+            if (!ends[r].is_open) {
+                map[r].gate = uop_alu2(k->g, UOP_CMPLT, bound[r], size);
+                map[r].zeros = map[r].masks = true;
+            }
         }
         map[r].value = ends[r].value = bound[r];
     }
@@ -233,6 +237,40 @@ kernel_bound_ranges(struct kernel *k)
     memcpy(k->ends, ends, n * sizeof(*ends));
     k->n_ends = n;
     return BELL_OK;
+}
+
+struct kernel_end *
+kernel_open(struct kernel *k, uint32_t r)
+{
+    uint32_t i;
+
+    assert(r < k->n_ranges);
+    for (i = 0; i < k->n_ends; i++) {
+        if (k->ends[i].is_open && k->ends[i].value == k->ranges[r])
+            return &k->ends[i];
+    }
+    return NULL;
+}
+
+bell_status
+kernel_close_ends(struct kernel *k)
+{
+    struct kernel_remap map[KERNEL_MAX_RANGES];
+    bool any = false;
+    uint32_t r;
+
+    for (r = 0; r < k->n_ranges; r++) {
+        struct kernel_end *end = kernel_open(k, r);
+
+        map[r] = (struct kernel_remap){
+            .value = k->ranges[r], .n_bound = 1, .bound = &k->ranges[r]};
+        if (!end)
+            continue;
+        map[r].gate = uop_alu2(k->g, UOP_CMPLT, k->ranges[r], end->size);
+        map[r].zeros = any = true;
+        end->is_open = false;
+    }
+    return any ? kernel_remap_ranges(k, map) : BELL_OK;
 }
 
 /* Whether all ranges in u count work-groups. */
@@ -309,7 +347,7 @@ left_of_groups(const struct kernel *k, const struct uop *u,
     return left;
 }
 
-/* `end` of a reduction's loop, or no turn where the work-group is behind a size
+/* `end` of a loop, or no turn where the work-group is behind a size
  * of what is stored. */
 static const struct uop *
 end_with_groups(const struct kernel *k, uint32_t r, const struct uop *end)
@@ -341,6 +379,7 @@ const struct uop *
 kernel_loop_end(const struct kernel *k, uint32_t r)
 {
     const struct uop *end = NULL, *loop = k->ranges[r], *at;
+    bool is_host = !k->target->is_gpu;
     uint32_t i;
 
     assert(k->sizes[r] > 0);
@@ -353,13 +392,13 @@ kernel_loop_end(const struct kernel *k, uint32_t r)
             continue;
         by = e->size ? factor_of(k, e->value, loop, &left) : 0;
         if (by == 0)
-            return NULL;
+            return is_host ? end_with_groups(k, r, NULL) : NULL;
         at = uop_alu2(
             k->g, UOP_FLOORDIV,
             uop_alu2(k->g, UOP_ADD, left, uop_const_int(k->g, UOP_I64, by - 1)),
             uop_const_int(k->g, UOP_I64, by));
         if (end && at != end)
-            return NULL;
+            return is_host ? end_with_groups(k, r, NULL) : NULL;
         end = at;
     }
     if (end && uop_bounds(k->g, end).max > k->sizes[r])
@@ -367,7 +406,8 @@ kernel_loop_end(const struct kernel *k, uint32_t r)
                        uop_const_int(k->g, UOP_I64, k->sizes[r]));
     if (end && uop_bounds(k->g, end).min < 0)
         end = uop_alu2(k->g, UOP_MAX, end, uop_const_int(k->g, UOP_I64, 0));
-    return k->reduce_ranges >> r & 1 ? end_with_groups(k, r, end) : end;
+    return is_host || k->reduce_ranges >> r & 1 ? end_with_groups(k, r, end)
+                                                : end;
 }
 
 /* ---- canonical form ---- */

@@ -48,6 +48,7 @@ opt_plan_init(struct opt_plan *plan, struct kernel *k)
         axis->range = r;
         axis->outer = axis->inner = axis->flat = -1;
         axis->rank = (int32_t)r;
+        plan->open |= (uint64_t)(kernel_open(k, r) != NULL) << r;
     }
 }
 
@@ -109,6 +110,7 @@ opt_split(struct opt_plan *plan, uint32_t axis, int64_t factor,
                      : (int64_t)div_up((uint64_t)a->size, (uint64_t)factor);
     n_tiles = (int64_t)div_up((uint64_t)a->size, (uint64_t)tile);
     if (n_tiles * tile != a->size && !plan->pads &&
+        !(plan->open >> a->range & 1) &&
         (is_reduce(plan, a->range) || !plan->may_overlap))
         return false;
     a->outer = (int32_t)plan->n_axes++;
@@ -382,7 +384,7 @@ joined_place(struct uop_graph *g, const struct opt_plan *plan,
     int64_t n_tiles = plan->axes[a->outer].size;
     const struct place *outer = &place[a->outer], *inner = &place[a->inner];
     struct place p = {NULL, both(g, outer->gate, inner->gate)};
-    bool ragged = tile * n_tiles != a->size;
+    bool ragged = tile * n_tiles != a->size && !(plan->open >> a->range & 1);
 
     assert(tile * n_tiles >= a->size &&
            (!ragged || tile <= a->size || plan->pads));
@@ -498,6 +500,38 @@ set_matrix(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n)
     to->step = id_of_leaf(leaves, n, from->step);
 }
 
+static bool
+has_vector(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n,
+           uint32_t r)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++) {
+        const struct opt_axis *a = &plan->axes[leaves[i].axis];
+        if (a->range == r && a->type == UOP_AXIS_VECTOR)
+            return true;
+    }
+    return false;
+}
+
+/* Gates an open range. Behind its end what is loaded is 0, of vectors; else it
+ * is what lies at the end: a LOAD without a gate costs less. */
+static void
+close_range(const struct opt_plan *plan, const struct leaf *leaves, uint32_t n,
+            uint32_t r, struct kernel_remap *map)
+{
+    struct kernel *k = plan->k;
+    struct kernel_end *end = kernel_open(k, r);
+    const struct uop *one = uop_const_int(k->g, UOP_I64, 1);
+
+    map->gate =
+        both(k->g, map->gate, uop_alu2(k->g, UOP_CMPLT, map->value, end->size));
+    map->zeros = has_vector(plan, leaves, n, r);
+    if (!map->zeros)
+        map->value = uop_alu2(k->g, UOP_MIN, map->value,
+                              uop_alu2(k->g, UOP_SUB, end->size, one));
+}
+
 bell_status
 opt_apply(struct opt_plan *plan)
 {
@@ -506,7 +540,9 @@ opt_apply(struct opt_plan *plan)
     struct place place[OPT_MAX_AXES];
     struct kernel_remap map[KERNEL_MAX_RANGES];
     struct leaf leaves[OPT_MAX_AXES];
-    uint32_t i, r, n = order_leaves(plan, leaves), n_bound = 0;
+    const struct uop *value[KERNEL_MAX_RANGES];
+    struct kernel_end *closed[KERNEL_MAX_RANGES];
+    uint32_t i, r, n = order_leaves(plan, leaves), n_bound = 0, n_open;
 
     assert(n <= KERNEL_MAX_RANGES);
     make_places(plan, leaves, n, place);
@@ -517,6 +553,8 @@ opt_apply(struct opt_plan *plan)
         map[r].gate = place[r].gate;
         map[r].zeros = plan->zeros && is_reduce(plan, r);
         map[r].masks = false;
+        if (plan->open >> r & 1)
+            close_range(plan, leaves, n, r, &map[r]);
         map[r].bound = &bound[n_bound];
         map[r].n_bound = 0;
         for (i = 0; i < n && is_reduce(plan, r); i++) {
@@ -526,5 +564,17 @@ opt_apply(struct opt_plan *plan)
             map[r].n_bound++;
         }
     }
-    return kernel_remap_ranges(k, map);
+    n_open = 0;
+    for (r = 0; r < k->n_ranges; r++) {
+        if (plan->open >> r & 1) {
+            closed[n_open] = kernel_open(k, r);
+            value[n_open++] = place[r].value;
+        }
+    }
+    BELL_TRY(kernel_remap_ranges(k, map));
+    for (i = 0; i < n_open; i++) { /* loops end by what is not held back */
+        closed[i]->value = value[i];
+        closed[i]->is_open = false;
+    }
+    return BELL_OK;
 }

@@ -5,8 +5,9 @@
  * RANGE of its type; a split axis counts outer * factor + inner. Where the size
  * is not a multiple of the factor, the last tile of an output range moves back
  * and overlaps the one before (the values are the same); a reduction range is
- * to be peeled first (kernel_peel). On a GPU the last tile passes the end
- * instead, and what lies there is gated away (struct kernel_remap).
+ * to be peeled first (kernel_peel). On a GPU, and for a range that is open, the
+ * last tile passes the end instead, and what lies there is gated away (struct
+ * kernel_remap).
  *
  * Axes can also be folded: they become the digits of one axis that counts all
  * their combinations, which then is split like any other.
@@ -42,6 +43,7 @@ struct opt_matrix {
 
 struct opt_plan {
     struct kernel *k;
+    uint64_t open;    /* ranges that are: kernel_open */
     bool may_overlap; /* a value may be stored twice */
     bool pads;        /* tiles may pass the end, gated */
     bool zeros;       /* reductions' gates go to LOADs (struct kernel_remap) */
@@ -57,6 +59,14 @@ enum opt_side {
 
 /* The plan in which every range is one axis of the type that it has. */
 void opt_plan_init(struct opt_plan *plan, struct kernel *k);
+
+/* On which side of an axis its work-groups count. Of an open range, of which
+ * there may be few: each has some of them all the same. */
+static inline enum opt_side
+opt_side_of_groups(const struct opt_plan *plan, uint32_t axis)
+{
+    return plan->open >> plan->axes[axis].range & 1 ? OPT_INNER : OPT_OUTER;
+}
 
 /* Splits the leaf `axis`: a new piece of `factor` values and type `type` on
  * one side, the rest, of the old type, on the other. Refused (false, nothing

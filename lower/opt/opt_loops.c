@@ -73,8 +73,8 @@ choose_grid(struct opt_plan *plan, const uint32_t *axes, uint32_t n_axes,
         factor = near_divisor(n, left);
         if (!factor)
             factor = left;
-        (void)opt_split(plan, axes[i], factor, UOP_AXIS_GLOBAL, OPT_OUTER, NULL,
-                        NULL);
+        (void)opt_split(plan, axes[i], factor, UOP_AXIS_GLOBAL,
+                        opt_side_of_groups(plan, axes[i]), NULL, NULL);
         return;
     }
 }

@@ -316,20 +316,24 @@ columns_in_window(const struct kernel *k, const struct operands *p,
  * vectors empty, and there are so many rows that columns may be packed one by
  * one: all those ranges, but one that has a window. Else 0. */
 static uint64_t
-columns_to_fold(const struct kernel *k, bool overlap)
+columns_to_fold(struct kernel *k, bool overlap)
 {
     const struct lower_target *target = k->target;
     struct operands p = {.columns = NULL};
     int column = stored_range(k), row;
     int64_t lanes, n;
     double work;
-    uint64_t columns;
+    uint64_t columns, set;
 
     if (!target->max_packed_bytes || !overlap || k->n_groups != 1 ||
         column < 0 || !find_product_operands(k, (uint32_t)column, &p) ||
         (row = opt_largest_range(k, p.row_deps & ~p.column_deps)) < 0)
         return 0;
     columns = p.column_deps & ~p.row_deps;
+    for (set = columns; set; set &= set - 1) {
+        if (kernel_open(k, (uint32_t)__builtin_ctzll(set)))
+            return 0;
+    }
     n = count_columns(k, columns);
     if (!is_large(k, &p, n, (uint32_t)row, true, MIN_REUSE,
                   tile_rows(k->sizes[row], most_rows(target, 2))))
@@ -602,8 +606,8 @@ opt_choose_panels(struct opt_plan *plan, const struct opt_choice *choice,
         told[0] >= 1 && told[0] <= plan->axes[row].size)
         parts = told[0];
     opt_made(k, LOWER_PARTS, parts, 0, 0, 0, 0);
-    if (parts > 1 &&
-        opt_split(plan, row, parts, UOP_AXIS_GLOBAL, OPT_OUTER, &r, &row))
+    if (parts > 1 && opt_split(plan, row, parts, UOP_AXIS_GLOBAL,
+                               opt_side_of_groups(plan, row), &r, &row))
         plan->axes[r].rank = -KERNEL_MAX_RANGES;
     split_rows(plan, choice, &row, &tiles);
     mark_packed(plan, p, panels, tiles);

@@ -344,7 +344,7 @@ opt_rules(struct kernel *k)
     cycles = opt_model_total(&m, choice.lanes);
     if (cycles < TINY_CYCLES) {
         LOG(LOG_OPT, "left as it is: about %.0f cycles", cycles);
-        return BELL_OK;
+        return kernel_close_ends(k);
     }
     if (!opt_is_without(k, OPT_FORM_PRODUCT))
         opt_choose_product(&m, &choice);
