@@ -212,6 +212,8 @@ lower_passes(struct kernel *k, struct lower_program *p)
     uint64_t large;
 
     if (attends)
+        BELL_TRY(attend_bound(k, kinds, &attend));
+    if (attends)
         BELL_TRY(attend_group(k, kinds, &attend));
     if (!attends && !scans && !orders) {
         BELL_TRY(kernel_bound_ranges(k));

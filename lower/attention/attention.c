@@ -15,7 +15,7 @@ lower_attends(const struct lower_target *t)
     uint32_t kinds;
 
     if (!t->is_gpu && !t->no_opts && t->vector_bytes >= 16 && t->has_fma)
-        return LOWER_ATTENDS_HALVES | LOWER_ATTENDS_WORDS;
+        return LOWER_ATTENDS_HALVES | LOWER_ATTENDS_WORDS | LOWER_ATTENDS_SIZES;
     if (!t->is_gpu || t->no_opts || t->max_threads < 256 ||
         t->max_shared_bytes < MIN_SHARED ||
         (t->warp_lanes != 32 && t->warp_lanes != 64))
@@ -197,6 +197,14 @@ find_parts(const struct kernel *k, uint32_t kinds, struct attend *a)
                   : find_back(k, kinds, a, sums, n);
 }
 
+/* The range's size, or the greatest that it can be. */
+static int64_t
+greatest(const struct kernel *k, uint32_t r)
+{
+    return k->sizes[r] < 0 ? uop_bounds(k->g, k->ranges[r]->src[0]).max
+                           : k->sizes[r];
+}
+
 /* The largest range of the set; false if there is none. */
 static bool
 largest(const struct kernel *k, uint64_t set, uint32_t *out)
@@ -205,7 +213,7 @@ largest(const struct kernel *k, uint64_t set, uint32_t *out)
 
     for (rest = set; rest; rest &= rest - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(rest);
-        if (rest == set || k->sizes[r] >= k->sizes[*out])
+        if (rest == set || greatest(k, r) >= greatest(k, *out))
             *out = r;
     }
     return set != 0;
@@ -222,6 +230,19 @@ is_one_tile(const struct kernel *k, const struct attend *a)
            attend_few_fits_matrix(k, a);
 }
 
+/* Are there enough rows and keys? */
+static bool
+has_enough(const struct kernel *k, uint32_t kinds, const struct attend *a)
+{
+    int64_t keys = greatest(k, a->key);
+
+    if (!(kinds & LOWER_ATTENDS_SIZES))
+        return keys >= MIN_KEYS;
+    return keys >= 2 && (greatest(k, a->row) >= MIN_ROWS ||
+                         (k->sizes[a->row] >= 2 && k->sizes[a->key] >= 2 &&
+                          keys <= ATTEND_ONE_TILE));
+}
+
 static bool
 find_ranges(const struct kernel *k, uint32_t kinds, struct attend *a)
 {
@@ -232,7 +253,9 @@ find_ranges(const struct kernel *k, uint32_t kinds, struct attend *a)
     uint32_t r;
 
     for (r = 0, out = 0; r < k->n_ranges; r++) {
-        if (k->sizes[r] < 1)
+        if (k->sizes[r] < 1 && !(kinds & LOWER_ATTENDS_SIZES))
+            return false;
+        if (k->sizes[r] == 0 || greatest(k, r) > INT32_MAX)
             return false;
         out |= (uint64_t) !(k->reduce_ranges >> r & 1) << r;
     }
@@ -243,7 +266,9 @@ find_ranges(const struct kernel *k, uint32_t kinds, struct attend *a)
         a->row = ATTEND_NO_ROW;
     rows = a->row == ATTEND_NO_ROW ? 0 : (uint64_t)1 << a->row;
     a->few_rows = q & out & ~key & ~v;
-    a->is_few |= !rows || k->sizes[a->row] < MIN_ROWS || is_one_tile(k, a);
+    a->is_few |= !rows || is_one_tile(k, a) ||
+                 (k->sizes[a->row] < MIN_ROWS &&
+                  !(kinds & LOWER_ATTENDS_SIZES && has_enough(k, kinds, a)));
     if (a->is_few)
         rows = a->few_rows;
     if (a->is_few && (a->is_back || !(kinds & LOWER_ATTENDS_FEW)))
@@ -260,8 +285,11 @@ find_ranges(const struct kernel *k, uint32_t kinds, struct attend *a)
     return (q & (in | j)) == in && (key & (in | j)) == (in | j) &&
            (v & (in | j)) == j &&
            (kernel_deps(k, a->store->src[2]) & ~out) == 0 &&
-           k->sizes[a->key] >= MIN_KEYS && k->sizes[a->in] <= wide &&
-           k->sizes[a->col] <= wide && (!a->is_few || attend_few_fits(k, a));
+           (a->is_few ? greatest(k, a->key) >= MIN_KEYS
+                      : has_enough(k, kinds, a)) &&
+           k->sizes[a->in] > 0 && k->sizes[a->in] <= wide &&
+           k->sizes[a->col] > 0 && k->sizes[a->col] <= wide &&
+           (!a->is_few || attend_few_fits(k, a));
 }
 
 /* L and M, stored for every row. */
@@ -305,6 +333,35 @@ bool
 attend_find(const struct kernel *k, uint32_t kinds, struct attend *out)
 {
     return find(k, kinds, false, out);
+}
+
+bell_status
+attend_bound(struct kernel *k, uint32_t kinds, struct attend *a)
+{
+    struct kernel_remap map[KERNEL_MAX_RANGES];
+    const struct uop *bound[KERNEL_MAX_RANGES];
+    uint32_t r, n = k->n_ranges;
+
+    for (r = 0; r < n; r++) {
+        const struct uop *range = k->ranges[r];
+
+        bound[r] = k->sizes[r] < 0
+                       ? uop_range(k->g, uop_range_id(range),
+                                   uop_range_axis(range), greatest(k, r))
+                       : range;
+        map[r] = (struct kernel_remap){
+            .value = bound[r], .n_bound = 1, .bound = &bound[r]};
+        k->ends[r] = (struct kernel_end){
+            .value = range, .size = k->sizes[r] < 0 ? range->src[0] : NULL};
+        k->n_ends += k->sizes[r] < 0;
+    }
+    if (!k->n_ends)
+        return BELL_OK;
+    k->n_ends = n;
+    BELL_TRY(kernel_remap_ranges(k, map));
+    if (!attend_find(k, kinds, a))
+        return bell_fail(BELL_E_INTERNAL, "attention of bounds is another");
+    return BELL_OK;
 }
 
 /* By what a node divides an output range of the batch that k or v has, or what

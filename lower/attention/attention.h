@@ -25,7 +25,10 @@
 
 #include "lower/kernel/kernel.h"
 
-#define ATTEND_NO_ROW   UINT32_MAX
+#define ATTEND_NO_ROW UINT32_MAX
+#define ATTEND_ONE_TILE                                                        \
+    64                     /* keys, of LOWER_ATTENDS_SIZES: with so few any
+                            * number of queries is attention */
 #define ATTEND_FEW_ROWS 8  /* of a work-group. guess: registers */
 #define ATTEND_FEW_KEYS 32 /* guess: joining fewer does not pay */
 
@@ -58,6 +61,12 @@ bool attend_find(const struct kernel *k, uint32_t kinds, struct attend *out);
  * share keys, so that few rows are those of all that share; *a is what is found
  * then. Nothing where rows are not few. */
 BELL_MUST_CHECK bell_status attend_group(struct kernel *k, uint32_t kinds,
+                                         struct attend *a);
+
+/* Ranges whose size is only known when the kernel runs count to the greatest
+ * that it can be (k->ends says what it is), and *a is what is found then: the
+ * form for the host keeps what lies behind it out. */
+BELL_MUST_CHECK bell_status attend_bound(struct kernel *k, uint32_t kinds,
                                          struct attend *a);
 
 /* May functions be approximate? If E is rounded to halves and there is no other

@@ -34,17 +34,32 @@ attend_value(struct attend_code *w, const struct uop *u, uint32_t n)
     return w->g->failed ? &uop_failed : u;
 }
 
+/* A value of range r, or the last that there is: w->valid says so. */
+static const struct uop *
+keep_within(struct attend_code *w, uint32_t r, const struct uop *at)
+{
+    const struct kernel *k = w->e->k;
+    const struct uop *size = k->n_ends ? k->ends[r].size : NULL, *is;
+
+    if (!size)
+        return at;
+    is = uop_alu2(w->g, UOP_CMPLT, at, size);
+    w->valid = w->valid ? uop_alu2(w->g, UOP_AND, w->valid, is) : is;
+    return uop_alu2(w->g, UOP_MIN, at, op2(w, UOP_ADD, size, -1));
+}
+
 /* One number of several ranges, the last of which counts fastest. */
 static void
 let_ranges(struct attend_code *w, uint64_t set, const struct uop *all)
 {
     const struct kernel *k = w->e->k;
+    const struct uop *at;
 
     while (set) {
         uint32_t r = 63u - (uint32_t)__builtin_clzll(set);
         set &= ~((uint64_t)1 << r);
-        attend_let_range(w, r,
-                         set ? op2(w, UOP_FLOORMOD, all, k->sizes[r]) : all);
+        at = set ? op2(w, UOP_FLOORMOD, all, k->sizes[r]) : all;
+        attend_let_range(w, r, keep_within(w, r, at));
         all = op2(w, UOP_FLOORDIV, all, k->sizes[r]);
     }
 }
@@ -194,7 +209,8 @@ attend_count_tiles(const struct attend_code *w, const struct uop *begin,
     const struct uop *key = k->ranges[w->a->key], *x = w->a->seen, *row, *cond,
                      *n;
 
-    n = num(w, (w->n_keys + w->tile - 1) / w->tile);
+    n = w->keys ? w->keys : num(w, w->n_keys);
+    n = op2(w, UOP_FLOORDIV, op2(w, UOP_ADD, n, w->tile - 1), w->tile);
     *out_first = num(w, 0);
     if (w->a->is_back)
         cond = zero_where(w, x);
@@ -209,7 +225,7 @@ attend_count_tiles(const struct attend_code *w, const struct uop *begin,
     }
     if (cond->src[0] == key && cond->src[1] == row) {
         begin = op2(w, UOP_FLOORDIV, begin, w->tile);
-        *out_first = op2(w, UOP_MIN, begin, n->arg.i - 1);
+        *out_first = uop_alu2(w->g, UOP_MIN, begin, op2(w, UOP_ADD, n, -1));
         return uop_alu2(w->g, UOP_SUB, n, *out_first);
     }
     return n;

@@ -13,6 +13,9 @@ struct attend_code {
     struct uop_graph *g;
     const struct attend *a;
     int64_t n_rows, n_keys, tile; /* tile: of keys */
+    const struct uop *keys;       /* n_keys of now; NULL: they are all */
+    const struct uop *valid;      /* is the work-group's batch one that there
+                                   * is? NULL: yes */
     const struct uop *from[KERNEL_MAX_RANGES + 8], *to[KERNEL_MAX_RANGES + 8];
     uint32_t n_pairs;
     /* Where x is S * c, or where it is: that node; E of 0 or less is then
@@ -97,7 +100,8 @@ void attend_let_row(struct attend_code *w, const struct uop *row);
 
 /* A work-group for each of so many tiles of rows, for each of the batch, whose
  * ranges are let; *out_tile is the tile. Where rows see the keys up to their
- * own, those with the most begin. */
+ * own, those with the most begin. Behind the end of a batch the last is let, and
+ * w->valid does not hold. */
 BELL_MUST_CHECK bell_status attend_map_groups(struct attend_code *w,
                                               int64_t tiles,
                                               struct lower_program *p,

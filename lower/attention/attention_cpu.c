@@ -10,7 +10,12 @@
  *
  *   Q[c][row]   P[key][row]: x, then E   O[column][row]
  *
- * Where the last rows are fewer, some of the tile before are computed again.
+ * Where the last rows are fewer, some of the tile before are computed again; or,
+ * of a tile that may be all there is, lanes behind the last row load nothing.
+ *
+ * Sums of a row are in one order whatever the numbers of rows and keys, and
+ * however many rows a work-group has: over all of c, over the keys of a tile,
+ * then over tiles.
  */
 #include <string.h>
 
@@ -36,10 +41,15 @@ struct cpu_work {
     uint32_t n_vecs, block;
     int64_t n_in, n_cols;
     struct part k, v;
+    const struct uop *rows; /* how many there are; NULL: those of a work-group
+                              * are never more */
+    bool is_ragged;         /* keys may be no multiple of anything */
     const struct uop *row0; /* of the work-group */
-    const struct uop *own;  /* the first that is not of the one before */
-    const struct uop *tile; /* RANGE over tiles */
-    const struct uop *size; /* keys of the tile */
+    const struct uop *row;  /* of the vector's first lane, in lanes_of */
+    const struct uop *is_there; /* has the work-group rows? NULL: yes */
+    const struct uop *own;      /* the first that is not of the one before */
+    const struct uop *tile;     /* RANGE over tiles */
+    const struct uop *size;     /* keys of the tile */
     const struct uop *q, *p, *o;
     /* by vector of queries */
     const struct uop *max[MAX_VECS], *sum[MAX_VECS], *scale[MAX_VECS];
@@ -89,13 +99,20 @@ is_cpu_ramp(const struct cpu_work *w, const struct uop *u, int64_t *out_step)
     return *out_step != KERNEL_NONAFFINE && w->scalar[kernel_pos(w->c.e->k, u)];
 }
 
+/* By lane: is it a row that there is? */
+static const struct uop *
+has_rows(const struct cpu_work *w)
+{
+    return expand_ramp_compare(w->c.e, UOP_CMPLT, w->row, w->rows, w->lanes, 1);
+}
+
 static const struct uop *
 make_cpu_vector(struct cpu_work *w, const struct uop *u)
 {
     const struct kernel *k = w->c.e->k;
     const struct uop *src[4];
     int64_t a, b;
-    uint32_t i;
+    uint32_t i, n;
 
     if (u->dtype == UOP_I64 && is_cpu_ramp(w, u, &a))
         return expand_ramp(w->c.e, w->scalar[kernel_pos(k, u)], UOP_I64,
@@ -113,10 +130,18 @@ make_cpu_vector(struct cpu_work *w, const struct uop *u)
             continue;
         if (i == 0 || (i == 1 && is_cpu_ramp(w, u->src[1], &a) && a == 1))
             src[i] = w->scalar[at];
-        if (i == 3 && !w->vector[at])
+        if (i == 3 && !w->vector[at] && !w->rows)
             src[i] = w->scalar[at];
     }
-    return uop_make(w->c.g, u->op, u->dtype, w->lanes, u->arg, src, u->n_src);
+    n = u->n_src;
+    if (u->op == UOP_LOAD && w->rows) {
+        const struct uop *there = has_rows(w);
+        if (n < 3)
+            src[2] = all_lanes(w, uop_const_int(w->c.g, u->dtype, 0));
+        src[3] = n > 3 ? uop_alu2(w->c.g, UOP_AND, src[3], there) : there;
+        n = 4;
+    }
+    return uop_make(w->c.g, u->op, u->dtype, w->lanes, u->arg, src, n);
 }
 
 /* The expression with what was let, whose rows are those from `row` on: a
@@ -130,6 +155,7 @@ lanes_of(struct cpu_work *w, const struct uop *u, const struct uop *row,
     const struct uop *src[4];
 
     attend_let_range(&w->c, w->c.a->row, row);
+    w->row = row;
     for (at = 0; at <= last; at++) {
         const struct uop *node = k->nodes[at];
         bool differs = node == k->ranges[w->c.a->row], scalar = true;
@@ -326,7 +352,9 @@ clamp_key(const struct cpu_work *w, const struct uop *key)
 {
     const struct uop *last = op2(&w->c, UOP_ADD, w->size, -1);
 
-    return w->c.n_keys % w->block ? uop_alu2(w->c.g, UOP_MIN, key, last) : key;
+    return w->is_ragged || w->c.n_keys % w->block
+               ? uop_alu2(w->c.g, UOP_MIN, key, last)
+               : key;
 }
 
 /* The scores of a tile, what is made of them, and their maxima: most[]. */
@@ -360,7 +388,7 @@ make_cpu_scores(struct cpu_work *w, const struct uop **most)
     for (v = 0; v < w->n_vecs; v++)
         most[v] = attend_get(&w->c, tops[v], jb);
     for (i = 0, at = 0; i < w->block; i++) {
-        ok = w->c.n_keys % w->block
+        ok = w->is_ragged || w->c.n_keys % w->block
                  ? uop_alu2(w->c.g, UOP_CMPLT, key[i], w->size)
                  : NULL;
         for (v = 0; v < w->n_vecs; v++, at++) {
@@ -480,12 +508,15 @@ make_cpu_loop(struct cpu_work *w)
                         (uint64_t)((w->c.tile + block - 1) * rows));
     tiles = attend_count_tiles(&w->c, w->row0,
                                op2(&w->c, UOP_ADD, w->row0, rows - 1), &first);
+    if (w->is_there)
+        tiles = uop_alu3(w->c.g, UOP_WHERE, w->is_there, tiles, num(&w->c, 0));
     w->tile = cpu_loop(w, tiles);
     w->size = num(&w->c, w->c.tile);
-    if (w->c.n_keys % w->c.tile) {
+    if (w->is_ragged || w->c.n_keys % w->c.tile) {
         w->size = op2(&w->c, UOP_MUL, w->tile, -w->c.tile);
-        w->size = op2(&w->c, UOP_MIN, op2(&w->c, UOP_ADD, w->size, w->c.n_keys),
-                      w->c.tile);
+        w->size = uop_alu2(w->c.g, UOP_ADD, w->size,
+                           w->c.keys ? w->c.keys : num(&w->c, w->c.n_keys));
+        w->size = op2(&w->c, UOP_MIN, w->size, w->c.tile);
     }
     for (i = 0; i < 2; i++) {
         struct part *p = parts[i];
@@ -518,7 +549,7 @@ make_cpu_stores(struct cpu_work *w, const struct uop *done)
     const struct uop *sink = w->c.a->store;
     int64_t rows = (int64_t)w->lanes * w->n_vecs, step;
     uint32_t v, n = w->c.n_pairs;
-    bool ahead = w->c.n_rows % rows;
+    bool ahead = !w->rows && w->c.n_rows % rows;
 
     for (v = 0; v < w->n_vecs; v++) {
         attend_let(&w->c, w->c.a->out,
@@ -536,8 +567,15 @@ make_cpu_stores(struct cpu_work *w, const struct uop *done)
             src[3] = expand_ramp_compare(w->c.e, UOP_CMPLT,
                                          op2(&w->c, UOP_ADD, w->own, -1),
                                          cpu_row_of(w, v), w->lanes, -1);
+        if (w->rows) {
+            w->row = cpu_row_of(w, v);
+            src[3] = has_rows(w);
+            if (w->is_there)
+                src[3] = uop_alu2(w->c.g, UOP_AND, src[3],
+                                  all_lanes(w, w->is_there));
+        }
         effects[v] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src,
-                              ahead ? 4 : 3);
+                              ahead || w->rows ? 4 : 3);
     }
     return end(w, col, effects, w->n_vecs);
 }
@@ -571,15 +609,41 @@ choose_cpu_sizes(struct cpu_work *w)
         rows *= (double)k->sizes[__builtin_ctzll(set)];
     w->lanes = (uint16_t)(t->vector_bytes / 4);
     w->n_vecs = t->n_vector_regs >= 32 ? 4 : 2;
+    w->block = 8;
+    w->c.tile = ATTEND_ONE_TILE; /* and less by what all forms have in common */
+    while (w->c.tile > 16 && cpu_local_bytes(w) > LOCAL_BYTES)
+        w->c.tile /= 2;
+    while (w->c.tile > 16 && w->c.tile / 2 >= w->c.n_keys)
+        w->c.tile /= 2; /* one tile all the same */
+    if (k->n_ends && k->ends[w->c.a->row].size && w->n_vecs > 2)
+        w->n_vecs = 2; /* of rows that may be few */
     while (w->n_vecs > 1 &&
            (w->lanes * w->n_vecs > w->c.n_rows ||
             rows / (w->lanes * w->n_vecs) < 2 * (double)t->n_threads))
         w->n_vecs /= 2;
     w->block = t->n_vector_regs >= 32 && w->n_vecs < 4 ? 8 : 4;
-    w->c.tile = 64;
-    while (w->c.tile > 16 &&
-           (cpu_local_bytes(w) > LOCAL_BYTES || w->c.tile / 2 >= w->c.n_keys))
-        w->c.tile /= 2;
+}
+
+/* What is only known when it is run, and the rows of this work-group. */
+static void
+set_ends(struct cpu_work *w, const struct uop *tile, int64_t rows)
+{
+    const struct kernel *k = w->c.e->k;
+    const struct uop *n = k->n_ends ? k->ends[w->c.a->row].size : NULL;
+
+    w->own = op2(&w->c, UOP_MUL, tile, rows);
+    w->is_there = w->c.valid;
+    w->row0 = w->own;
+    if (!n && w->c.n_rows >= rows && !w->is_there) {
+        w->row0 = op2(&w->c, UOP_MIN, w->own, w->c.n_rows - rows);
+        return;
+    }
+    w->rows = n ? n : num(&w->c, w->c.n_rows);
+    if (n) {
+        n = uop_alu2(w->c.g, UOP_CMPLT, w->own, n);
+        w->is_there =
+            w->is_there ? uop_alu2(w->c.g, UOP_AND, w->is_there, n) : n;
+    }
 }
 
 bell_status
@@ -593,6 +657,8 @@ expand_attend_host(struct kernel *k, const struct attend *a,
 
     w.c.n_rows = k->sizes[a->row];
     w.c.n_keys = k->sizes[a->key];
+    w.c.keys = k->n_ends ? k->ends[a->key].size : NULL;
+    w.is_ragged = w.c.keys != NULL;
     w.n_in = k->sizes[a->in];
     w.n_cols = k->sizes[a->col];
     w.k = (struct part){.value = a->k, .range = a->in};
@@ -609,8 +675,7 @@ expand_attend_host(struct kernel *k, const struct attend *a,
         (int)w.c.tile);
     BELL_TRY(attend_map_groups(&w.c, (w.c.n_rows + rows - 1) / rows, program,
                                &tile));
-    w.own = op2(&w.c, UOP_MUL, tile, rows);
-    w.row0 = op2(&w.c, UOP_MIN, w.own, w.c.n_rows - rows);
+    set_ends(&w, tile, rows);
     copy_cpu_queries(&w);
     done = make_cpu_loop(&w);
     done = make_cpu_stores(&w, done);

@@ -21,6 +21,7 @@
 #define MAX_DEPTH  16 /* movement ops and conversions above a factor */
 #define MIN_ROWS   16 /* of queries */
 #define FEW_KEYS   32 /* that fewer queries take at least */
+#define FEW_BY_FEW 64 /* that they take at most on a CPU */
 #define PART_KEYS  128
 #define PART_ITEMS 128 /* work-items */
 #define MAX_WIDE   256
@@ -232,6 +233,8 @@ fits_attention(const struct sched *s, const struct match *m)
 
     return rows->n >= 2 && axes == 1u << last && n &&
            (rows->d[last - 1] >= MIN_ROWS ||
+            (s->target->attends & LOWER_ATTENDS_SIZES &&
+             rows->d[last - 1] >= 2 && numel(g, m->exp) / n <= FEW_BY_FEW) ||
             (s->target->attends & LOWER_ATTENDS_FEW &&
              numel(g, m->exp) / n >= FEW_KEYS)) &&
            numel(g, m->out) / n <= MAX_WIDE && numel(g, m->score) &&

@@ -652,7 +652,8 @@ schedule_graph(struct tensor_runtime *rt, struct uop_graph *g,
 static void
 for_any_size(struct sched_target *target, const struct sched_sizes *sizes)
 {
-    target->attends = 0;
+    if (!(target->attends & LOWER_ATTENDS_SIZES))
+        target->attends = 0;
     target->packs_for = NULL;
     target->sizes = sizes;
 }
