@@ -383,26 +383,30 @@ parallel_range(const struct tile *t)
     return best;
 }
 
+/* Several accumulators of one result are another order of its sum. They are
+ * where no rows of other results are made at once with it: which order it is depends on
+ * what is summed up, then, not on how many rows there are. */
 static void
 find_dims(struct tile *t)
 {
     const struct kernel *k = t->m->k;
     uint64_t set = t->group->context & ~k->reduce_ranges;
     bool many = false; /* vectors side by side: independent, and one stream */
+    bool shares = false, copied;
     uint32_t r;
 
     while (set) { /* innermost first */
         r = 63u - (uint32_t)__builtin_clzll(set);
         set &= ~((uint64_t)1 << r);
-        if (t->n_dims < MAX_DIMS - 1 &&
-            (t->choice->lanes[r] > 1 ||
-             (shares_load(t, r) && !is_streamed(t, r))))
+        copied = shares_load(t, r) && !is_streamed(t, r);
+        shares |= copied && t->choice->lanes[r] == 1 && k->sizes[r] > 1;
+        if (t->n_dims < MAX_DIMS - 1 && (t->choice->lanes[r] > 1 || copied))
             add_dim(t, r, false);
         many |= t->choice->lanes[r] > 1 &&
                 k->sizes[r] / t->choice->lanes[r] >= MAX_PARALLEL;
     }
     r = parallel_range(t);
-    if (!many && k->sizes[r] / t->choice->lanes[r] >= MIN_VECTORS)
+    if (!many && !shares && k->sizes[r] / t->choice->lanes[r] >= MIN_VECTORS)
         add_dim(t, r, true);
 }
 
