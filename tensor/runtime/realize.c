@@ -648,13 +648,12 @@ schedule_graph(struct tensor_runtime *rt, struct uop_graph *g,
     return status;
 }
 
-/* What is known for sizes that stay is left. */
+/* Attention that takes no sizes which vary is left. */
 static void
 for_any_size(struct sched_target *target, const struct sched_sizes *sizes)
 {
     if (!(target->attends & LOWER_ATTENDS_SIZES))
         target->attends = 0;
-    target->packs_for = NULL;
     target->sizes = sizes;
 }
 
