@@ -48,7 +48,7 @@ uop_dot(const struct uop_graph *g, const struct uop *const *roots,
         const struct uop *u = list[i];
         const struct uop_dims *shape = uop_shape(g, u);
         text_add(&t, "  n%u [fillcolor=\"%s\" label=\"", u->id, colour_of(u));
-        uop_text_head(&t, u);
+        uop_text_head(&t, g, u);
         for (k = 0; shape && k < shape->n; k++)
             text_add(&t, k ? " x %lld" : "\\n%lld", (long long)shape->d[k]);
         text_add(&t, "\"];\n");

@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "uops/dim.h"
 
 const char *const uop_axis_names[UOP_AXIS_COUNT] = {
     [UOP_AXIS_LOOP] = "loop",     [UOP_AXIS_GLOBAL] = "global",
@@ -55,14 +56,20 @@ uop_int_arg_of(enum uop_op op)
 }
 
 static void
-add_dims(struct text *t, const struct uop_dims *dims)
+add_dims(struct text *t, const struct uop_graph *g, const struct uop_dims *dims)
 {
+    char size[128];
     uint32_t i;
 
     assert(dims);
     text_add(t, "[");
-    for (i = 0; i < dims->n; i++)
-        text_add(t, i ? ", %lld" : "%lld", (long long)dims->d[i]);
+    for (i = 0; i < dims->n; i++) {
+        if (g && g->sizes && dim_is_expr(dims->d[i]))
+            dim_print(g->sizes, dims->d[i], size, sizeof(size));
+        else
+            snprintf(size, sizeof(size), "%lld", (long long)dims->d[i]);
+        text_add(t, i ? ", %s" : "%s", size);
+    }
     text_add(t, "]");
 }
 
@@ -119,7 +126,7 @@ print_float(struct text *t, const struct uop *u)
 }
 
 static void
-add_arg(struct text *t, const struct uop *u)
+add_arg(struct text *t, const struct uop_graph *g, const struct uop *u)
 {
     switch ((enum uop_argkind)uop_op_infos[u->op].arg_kind) {
     case UOP_ARG_NONE:
@@ -137,7 +144,7 @@ add_arg(struct text *t, const struct uop *u)
         break;
     case UOP_ARG_DIMS:
         text_add(t, " ");
-        add_dims(t, u->arg.dims);
+        add_dims(t, g, u->arg.dims);
         break;
     case UOP_ARG_DATA:
         if (u->op == UOP_LOCAL && u->arg.data) {
@@ -151,7 +158,7 @@ add_arg(struct text *t, const struct uop *u)
 }
 
 void
-uop_text_head(struct text *t, const struct uop *u)
+uop_text_head(struct text *t, const struct uop_graph *g, const struct uop *u)
 {
     char name[24];
 
@@ -159,7 +166,7 @@ uop_text_head(struct text *t, const struct uop *u)
     text_add(t, "%s.%s", name, uop_dtype_infos[u->dtype].short_name);
     if (u->lanes != 1)
         text_add(t, "x%u", u->lanes);
-    add_arg(t, u);
+    add_arg(t, g, u);
 }
 
 static void
@@ -170,13 +177,13 @@ print_node(struct text *t, const struct uop_graph *g, const struct uop *u,
     uint32_t i;
 
     text_add(t, "%%%zu = ", number);
-    uop_text_head(t, u);
+    uop_text_head(t, g, u);
     for (i = 0; i < u->n_src; i++)
         text_add(t, i ? ", %%%llu" : " %%%llu",
                  (unsigned long long)*map_get(numbers, u->src[i]->id));
     if (shape) {
         text_add(t, " : ");
-        add_dims(t, shape);
+        add_dims(t, g, shape);
     }
     text_add(t, "\n");
 }

@@ -9,7 +9,8 @@
 void uop_op_name(enum uop_op op, char *out);
 
 /* The node's op, dtype and arg: "reduce.f32x4 #add". */
-void uop_text_head(struct text *t, const struct uop *u);
+void uop_text_head(struct text *t, const struct uop_graph *g,
+                   const struct uop *u);
 
 /* Names of the axis types of a RANGE, by enum uop_axis. */
 extern const char *const uop_axis_names[UOP_AXIS_COUNT];

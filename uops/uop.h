@@ -154,6 +154,8 @@ struct uop_graph {
     void *mark_user;
     uint32_t mark; /* 0: for nothing that is known */
     bool has_marks;
+    struct dim_table *sizes; /* borrowed: of which shapes and args have
+                              * expressions (uops/dim.h); NULL: none has */
     bool failed; /* sticky: out of memory; nodes are then &uop_failed */
 };
 

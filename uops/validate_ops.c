@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/bits.h"
+#include "uops/dim.h"
 #include "uops/wmma.h"
 
 #define SAME_DTYPE 1u /* as the node */
@@ -157,13 +158,23 @@ check_const(const struct uop *u)
 /* ---- tensor graph ---- */
 
 static bool
-product_of(const struct uop_dims *dims, int64_t *out)
+is_negative(const struct uop_graph *g, int64_t d)
+{
+    return g->sizes ? dim_at_most(g->sizes, 0, d) != DIM_ALWAYS : d < 0;
+}
+
+static bool
+product_of(const struct uop_graph *g, const struct uop_dims *dims, int64_t *out)
 {
     uint32_t i;
 
     *out = 1;
     for (i = 0; i < dims->n; i++) {
-        if (dims->d[i] < 0 || __builtin_mul_overflow(*out, dims->d[i], out))
+        if (is_negative(g, dims->d[i]))
+            return false;
+        if (g->sizes)
+            *out = dim_mul(g->sizes, *out, dims->d[i]);
+        else if (__builtin_mul_overflow(*out, dims->d[i], out))
             return false;
     }
     return true;
@@ -193,10 +204,21 @@ is_permuted(const struct uop_dims *from, const struct uop_dims *to,
 /* Dimension i of a PAD or SHRINK from a dimension of `from` elements; -1 where
  * the pair (a, b) makes no sense. */
 static int64_t
-cut_dim(enum uop_op op, int64_t from, int64_t a, int64_t b)
+cut_dim(const struct uop_graph *g, enum uop_op op, int64_t from, int64_t a,
+        int64_t b)
 {
+    struct dim_table *t = g->sizes;
     int64_t sum;
 
+    if (t && op == UOP_SHRINK)
+        return is_negative(g, a) || dim_at_most(t, a, b) == DIM_NEVER ||
+                       dim_at_most(t, b, from) == DIM_NEVER
+                   ? -1
+                   : dim_sub(t, b, a);
+    if (t)
+        return is_negative(g, a) || is_negative(g, b)
+                   ? -1
+                   : dim_add(t, dim_add(t, a, b), from);
     if (op == UOP_SHRINK)
         return a < 0 || a > b || b > from ? -1 : b - a;
     if (a < 0 || b < 0 || __builtin_add_overflow(a, b, &sum) ||
@@ -216,8 +238,8 @@ is_moved_right(const int64_t var[2], const int64_t pair[2])
 /* Movement ops carry their arguments as numbers; the shape of the result must
  * be the one that they make of the source's. */
 static bool
-moves_rightly(const struct uop *u, const struct uop_dims *from,
-              const struct uop_dims *to)
+moves_rightly(const struct uop_graph *g, const struct uop *u,
+              const struct uop_dims *from, const struct uop_dims *to)
 {
     const struct uop_dims *arg = u->arg.dims;
     int64_t n_from, n_to;
@@ -226,15 +248,16 @@ moves_rightly(const struct uop *u, const struct uop_dims *from,
 
     switch (u->op) {
     case UOP_RESHAPE:
-        return arg == to && product_of(from, &n_from) &&
-               product_of(to, &n_to) && n_from == n_to;
+        return arg == to && product_of(g, from, &n_from) &&
+               product_of(g, to, &n_to) && n_from == n_to;
     case UOP_PERMUTE:
         return is_permuted(from, to, arg);
     case UOP_EXPAND:
         if (arg != to || from->n != to->n)
             return false;
         for (i = 0; i < to->n; i++) {
-            if (to->d[i] < 0 || (from->d[i] != 1 && from->d[i] != to->d[i]))
+            if (is_negative(g, to->d[i]) ||
+                (from->d[i] != 1 && from->d[i] != to->d[i]))
                 return false;
         }
         return true;
@@ -249,7 +272,7 @@ moves_rightly(const struct uop *u, const struct uop_dims *from,
         return false;
     for (i = 0; i < from->n; i++) {
         int64_t want =
-            cut_dim(u->op, from->d[i], arg->d[2 * i], arg->d[2 * i + 1]);
+            cut_dim(g, u->op, from->d[i], arg->d[2 * i], arg->d[2 * i + 1]);
         if (want < 0 || want != to->d[i])
             return false;
         if (moves &&
@@ -269,7 +292,7 @@ check_movement(const struct uop_graph *g, const struct uop *u)
     BELL_TRY(check_like(u, 0, SAME_DTYPE));
     if (!from && u->src[0]->op == UOP_CONST)
         return BELL_OK;
-    if (!from || !to || !moves_rightly(u, from, to))
+    if (!from || !to || !moves_rightly(g, u, from, to))
         return uop_bad(u, "arg, shape and source's shape disagree");
     return BELL_OK;
 }
@@ -861,8 +884,7 @@ check_call(const struct uop_graph *g, const struct uop *u)
 {
     const struct uop *call = u->op == UOP_PART ? u->src[0] : u;
     const struct uop_dims *arg, *shape = uop_shape(g, u);
-    int64_t n = 1, which = u->op == UOP_PART ? u->arg.i : 0;
-    uint32_t i;
+    int64_t n, which = u->op == UOP_PART ? u->arg.i : 0;
 
     if (call->op != UOP_CALL || call->n_src > UOP_MAX_CALL_SRC)
         return uop_bad(u, "is a CALL, or a part of one");
@@ -870,9 +892,8 @@ check_call(const struct uop_graph *g, const struct uop *u)
     if (arg->n % 2 != 1 || which < 0 || which >= arg->n / 2 ||
         (u->op == UOP_PART && which == 0))
         return uop_bad(u, "is one of the results");
-    for (i = 0; shape && i < shape->n; i++)
-        n *= shape->d[i];
-    if (!shape || n < 1 || n != arg->d[2 + 2 * which] ||
+    if (!shape || !product_of(g, shape, &n) || n < 1 ||
+        n != arg->d[2 + 2 * which] ||
         arg->d[1 + 2 * which] != (int64_t)u->dtype)
         return uop_bad(u, "has the result's dtype and elements");
     return BELL_OK;

@@ -29,9 +29,9 @@
  *   - orders along such an axis (bell_sort, bell_topk, bell_median), transforms
  *     (bell_fft), and running products, extremes and logarithms along one that
  *     may have more than 2,048 elements: of other axes they take any;
- *   - those of images whose sides are such, where they are resized, sampled or
- *     taken by strides (bell_interpolate, transposed convolutions, pools): they
- *     take any number of images. No gradient goes to such an image;
+ *   - those of images whose sides are such, where they are resized or sampled
+ *     (bell_interpolate, transposed convolutions, adaptive pools): they take any
+ *     number of images. No gradient goes to such an image;
  *   - matrices of bell_solve and the like, weights of convolutions, what is
  *     assigned to, caches of bell_nn_attention_next, steps of recurrent layers,
  *     custom kernels.

@@ -546,8 +546,7 @@ count_parts(const struct sched *s, const struct match *m)
     if (!(s->target->attends & LOWER_ATTENDS_FEW) || rows > MIN_ROWS ||
         from->n + 1 > SCHED_MAX_RANK ||
         uop_shape(s->g, m->out)->n + 1 > SCHED_MAX_RANK ||
-        sched_dims_vary(s->target, from) ||
-        sched_dims_vary(s->target, uop_shape(s->g, m->out)))
+        sched_dims_vary(from) || sched_dims_vary(uop_shape(s->g, m->out)))
         return 1;
     if (v->op == UOP_CAST)
         v = still(v->src[0]);

@@ -312,7 +312,7 @@ sched_channels(struct uop_graph *g, const struct uop *u, const struct uop *old,
         return u;
     n = dims->d[CHANNELS];
     memcpy(d, dims->d, sizeof(d));
-    if (!is_pixels(dims) && !sched_varies(target, n))
+    if (!is_pixels(dims))
         d[CHANNELS] = count_stored(n);
     if (d[CHANNELS] % PART)
         return u;

@@ -38,55 +38,24 @@ sched_mask(struct sched *s, const struct uop *u)
 
 /* ---- sizes ---- */
 
-static const struct sched_size *
-find_size(const struct sched_target *target, int64_t d)
-{
-    uint32_t i;
-
-    for (i = 0; target->sizes && i < target->sizes->n; i++) {
-        if (target->sizes->list[i].d == d)
-            return &target->sizes->list[i];
-    }
-    return NULL;
-}
-
-bool
-sched_varies(const struct sched_target *target, int64_t d)
-{
-    return find_size(target, d) != NULL;
-}
-
-bool
-sched_dims_vary(const struct sched_target *target, const struct uop_dims *dims)
-{
-    uint32_t i;
-
-    for (i = 0; i < dims->n; i++) {
-        if (sched_varies(target, dims->d[i]))
-            return true;
-    }
-    return false;
-}
-
-/* What d stands for. */
-static int64_t
-dim_of(const struct sched_target *target, int64_t d)
-{
-    const struct sched_size *size = find_size(target, d);
-
-    return size ? size->dim : d;
-}
-
 int64_t
-sched_count(const struct sched_sizes *sizes, const struct uop_dims *dims)
+sched_most(const struct uop_graph *g, int64_t d)
 {
-    const struct sched_target target = {.sizes = sizes};
-    int64_t n = 1;
+    int64_t min, max = d;
+
+    if (dim_is_expr(d))
+        dim_bounds(g->sizes, d, &min, &max);
+    return max;
+}
+
+bool
+sched_dims_vary(const struct uop_dims *dims)
+{
     uint32_t i;
 
-    for (i = 0; i < dims->n; i++)
-        n = dim_mul(sizes->table, n, dim_of(&target, dims->d[i]));
-    return n;
+    for (i = 0; i < dims->n && !dim_is_expr(dims->d[i]); i++)
+        continue;
+    return i < dims->n;
 }
 
 static const struct uop *
@@ -105,26 +74,22 @@ bounded_var(struct sched *s, int64_t n, int64_t min, int64_t max)
     return uop_new(s->k, UOP_VAR, UOP_I64, 1, slot, src, 2);
 }
 
-static const struct uop *
-dim_index(struct sched *s, int64_t dim)
-{
-    const struct sched_sizes *sizes = s->target->sizes;
-    const struct uop *vars[DIM_MAX_SYMBOLS];
-    uint32_t i, used = dim_symbols(sizes->table, dim);
-
-    for (i = 0; i < DIM_MAX_SYMBOLS; i++)
-        vars[i] = used >> i & 1 ? bounded_var(s, sizes->vars[i], sizes->min[i],
-                                              sizes->max[i])
-                                : NULL;
-    return dim_uop(sizes->table, s->k, dim, vars);
-}
-
 const struct uop *
 sched_size(struct sched *s, int64_t d)
 {
-    const struct sched_size *size = find_size(s->target, d);
+    const struct dim_table *t = s->g->sizes;
+    const struct uop *vars[DIM_MAX_SYMBOLS];
+    uint32_t i, used;
 
-    return size ? dim_index(s, size->dim) : number(s, d);
+    if (!dim_is_expr(d))
+        return number(s, d);
+    used = dim_symbols(t, d);
+    for (i = 0; i < DIM_MAX_SYMBOLS; i++)
+        vars[i] = used >> i & 1
+                      ? bounded_var(s, s->target->size_vars[i],
+                                    t->symbols[i].min, t->symbols[i].max)
+                      : NULL;
+    return dim_uop(t, s->k, d, vars);
 }
 
 const struct uop *
@@ -189,7 +154,7 @@ linear_part(struct sched *s, const struct sched_idx *idx,
         if (by)
             e = uop_alu2(s->k, UOP_MUL, e, by);
         acc = acc ? uop_alu2(s->k, UOP_ADD, e, acc) : e;
-        if (!sched_varies(s->target, dims->d[i]))
+        if (!dim_is_expr(dims->d[i]))
             stride *= dims->d[i];
         else if (by)
             by = uop_alu2(s->k, UOP_MUL, by, sched_size(s, dims->d[i]));
@@ -233,20 +198,19 @@ split_part(struct sched *s, const struct uop *linear,
     }
 }
 
-/* Are the products of axes a0..a-1 of x and b0..b-1 of y equal for all
- * sizes? */
-static bool
-same_product(const struct sched *s, const struct uop_dims *x, uint32_t a0,
-             uint32_t a, const struct uop_dims *y, uint32_t b0, uint32_t b)
-{
-    struct dim_table *t = s->target->sizes->table;
-    int64_t px = 1, py = 1;
+/* A product of sizes, for all values and at most. */
+struct product {
+    int64_t d;
+    double most;
+};
 
-    for (; a0 < a; a0++)
-        px = dim_mul(t, px, dim_of(s->target, x->d[a0]));
-    for (; b0 < b; b0++)
-        py = dim_mul(t, py, dim_of(s->target, y->d[b0]));
-    return px == py && px != DIM_BAD;
+static struct product
+times(const struct sched *s, struct product p, int64_t d)
+{
+    return (struct product){
+        .d = s->g->sizes ? dim_mul(s->g->sizes, p.d, d) : p.d * d,
+        .most = p.most * (double)sched_most(s->g, d),
+    };
 }
 
 /* RESHAPE: axes are taken in groups of equal product, so that an axis that
@@ -265,21 +229,19 @@ reshape_source(struct sched *s, const struct sched_idx *idx,
     if (!out)
         return NULL;
     while (a < to->n || b < from->n) {
-        int64_t pa = 1, pb = 1;
+        struct product pa = {1, 1}, pb = {1, 1};
         a0 = a;
         b0 = b;
         if (a < to->n)
-            pa = to->d[a++];
+            pa = times(s, pa, to->d[a++]);
         if (b < from->n)
-            pb = from->d[b++];
-        while (pa != pb ||
-               (s->target->sizes && !same_product(s, to, a0, a, from, b0, b))) {
-            if (pa <= pb && a < to->n)
-                pa *= to->d[a++];
-            else if (b < from->n)
-                pb *= from->d[b++];
+            pb = times(s, pb, from->d[b++]);
+        while ((pa.d != pb.d || pa.d == DIM_BAD) &&
+               (a < to->n || b < from->n)) {
+            if (a < to->n && (pa.most <= pb.most || b == from->n))
+                pa = times(s, pa, to->d[a++]);
             else
-                break;
+                pb = times(s, pb, from->d[b++]);
         }
         if (a - a0 == 1 && b - b0 == 1)
             out->e[b0] = idx->e[a0];
@@ -293,16 +255,9 @@ reshape_source(struct sched *s, const struct sched_idx *idx,
 static int64_t
 most_between(const struct sched *s, int64_t a, int64_t b)
 {
-    const struct sched_sizes *sizes = s->target->sizes;
-    int64_t by, min, max;
+    int64_t by = s->g->sizes ? dim_sub(s->g->sizes, a, b) : a - b;
 
-    if (!sizes)
-        return a - b;
-    by = dim_sub(sizes->table, dim_of(s->target, a), dim_of(s->target, b));
-    if (by == DIM_BAD)
-        return DIM_LIMIT;
-    dim_bounds_within(sizes->table, by, sizes->min, sizes->max, &min, &max);
-    return max;
+    return by == DIM_BAD ? DIM_LIMIT : sched_most(s->g, by);
 }
 
 /* What the movement of `arg` moves axis i by, on its way to numbers 0..room;

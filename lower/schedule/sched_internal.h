@@ -126,12 +126,9 @@ BELL_MUST_CHECK bell_status sched_items(struct sched *s, const uint32_t *local,
 
 /* The size, an index of s->k: a CONST, but for those that vary. */
 const struct uop *sched_size(struct sched *s, int64_t d);
-bool sched_varies(const struct sched_target *target, int64_t d);
-/* The product of such dims, a size of the table. */
-int64_t sched_count(const struct sched_sizes *sizes,
-                    const struct uop_dims *dims);
-bool sched_dims_vary(const struct sched_target *target,
-                     const struct uop_dims *dims);
+/* The most that it is. */
+int64_t sched_most(const struct uop_graph *g, int64_t d);
+bool sched_dims_vary(const struct uop_dims *dims);
 const struct uop *sched_range(struct sched *s, uint32_t id, enum uop_axis axis,
                               int64_t d);
 
@@ -170,7 +167,7 @@ const struct uop *sched_and(struct sched *s, const struct uop *a,
 
 bool sched_idx_same(const struct sched_idx *a, const struct sched_idx *b);
 
-/* Elements of such a shape. */
+/* Elements of such a shape, whose sizes are numbers. */
 double sched_numel(const struct uop_dims *dims);
 
 /* The REDUCE_AXIS, or where it is a product one whose factors lie along the sum

@@ -54,8 +54,9 @@ number_buffers(struct sched *s, const uint32_t *local,
             }
             plan->bufs[n].n_elems = (uint64_t)node->numel;
             plan->bufs[n].count =
-                s->target->sizes ? sched_count(s->target->sizes, node->shape)
-                                 : (int64_t)node->numel;
+                s->g->sizes
+                    ? dim_product(s->g->sizes, node->shape->d, node->shape->n)
+                    : (int64_t)node->numel;
             plan->bufs[n].dtype = node->u->dtype;
             plan->bufs[n].leaf = leaf ? (int32_t)node->u->arg.dims->d[0] : -1;
             plan->bufs[n].root = -1;

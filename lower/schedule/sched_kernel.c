@@ -479,7 +479,7 @@ root_index(struct builder *b, const struct sched_node *node)
     struct sched_idx *idx;
 
     if (!node->flat_ok || node->numel <= 1 || node->shape->n < 1 ||
-        sched_dims_vary(b->s->target, node->shape)) {
+        sched_dims_vary(node->shape)) {
         order_axes(b, node, ids);
         return sched_idx_ranges(b->s, node->shape, ids, UOP_AXIS_LOOP);
     }

@@ -515,7 +515,7 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
                                    uop_shape(g, u));
         }
         if (moved->op == UOP_REDUCE_AXIS &&
-            sched_dims_vary(target, uop_shape(g, moved->src[0]))) {
+            sched_dims_vary(uop_shape(g, moved->src[0]))) {
             to[u->id] = moved; /* however long: one loop */
             n_pairs += moved != u;
             continue;

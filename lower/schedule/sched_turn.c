@@ -401,7 +401,7 @@ sched_turn(struct uop_graph *g, const struct uop *u,
             (dims->n > 2 && is_turn_repeated(g, src[i], dims->n - 2)))
             src[i] = turn(g, src[i], steps,
                           n / (target->turns_words ? MIN_USES : FEW_USES));
-        if (target->turns_rows && !target->sizes && dims->n > 2 &&
+        if (target->turns_rows && !g->sizes && dims->n > 2 &&
             dims->n <= SCHED_MAX_RANK &&
             is_turn_repeated(g, src[i], dims->n - 2))
             src[i] = space_rows(g, src[i], n);

@@ -740,7 +740,7 @@ read_reduce(struct planner *p, uint32_t at, uint32_t r)
             kernel->n_ranges++;
         if (keys)
             kernel->keys = id;
-        kernel->size[id] = (double)from->d[i];
+        kernel->size[id] = (double)sched_most(p->s.g, from->d[i]);
         context->mask |= 1ull << id;
         idx->e[i] = sched_range(&p->s, id, UOP_AXIS_REDUCE, from->d[i]);
     }
@@ -848,7 +848,8 @@ store_node(struct planner *p, uint32_t at, const char *why)
         if (node->shape->d[i] == 1)
             continue;
         ids[i] = kernel->n_ranges;
-        kernel->size[kernel->n_ranges++] = (double)node->shape->d[i];
+        kernel->size[kernel->n_ranges++] =
+            (double)sched_most(p->s.g, node->shape->d[i]);
     }
     kernel->n_out = kernel->n_ranges;
     kernel->out_mask = kernel->n_out ? ~0ull >> (64 - kernel->n_out) : 0;
@@ -1017,7 +1018,9 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
         node->attend = roles ? roles[i] : SCHED_ATTEND_NONE;
         node->shape = uop_shape(p->s.g, list[i]);
         assert(node->shape); /* stage T */
-        node->numel = sched_numel(node->shape);
+        node->numel = 1;
+        for (j = 0; j < node->shape->n; j++)
+            node->numel *= (double)sched_most(p->s.g, node->shape->d[j]);
         node->src_base = n_srcs;
         node->first_req = SCHED_NONE;
         node->buf = SCHED_NONE;
@@ -1134,16 +1137,6 @@ fini_planner(struct planner *p)
 }
 
 static bell_status
-validate_tensors(struct uop_graph *g, const struct uop *const *roots,
-                 uint32_t n_roots, const struct sched_target *target,
-                 const char *after)
-{
-    if (target->sizes && target->sizes->is_beyond)
-        return BELL_OK;
-    return uop_validate_pass(g, roots, n_roots, UOP_STAGE_T, after);
-}
-
-static bell_status
 build_plan(struct planner *p, const struct uop **roots, uint32_t n_roots,
            struct sched_plan *plan)
 {
@@ -1157,8 +1150,8 @@ build_plan(struct planner *p, const struct uop **roots, uint32_t n_roots,
         status = sched_split(p->s.g, roots, n_roots, p->s.target, roles);
     host_free(roles);
     if (status == BELL_OK)
-        status = validate_tensors(p->s.g, roots, n_roots, p->s.target,
-                                  "splitting reductions");
+        status = uop_validate_pass(p->s.g, roots, n_roots, UOP_STAGE_T,
+                                   "splitting reductions");
     if (status == BELL_OK)
         status = schedule_nodes(p, roots, n_roots, &local, plan);
     host_free(local);
@@ -1176,8 +1169,8 @@ sched_build(struct uop_graph *g, const struct uop *const *roots,
     bell_status status;
     bool again;
 
-    BELL_TRY(validate_tensors(g, roots, n_roots, target,
-                              "building the tensor graph"));
+    BELL_TRY(uop_validate_pass(g, roots, n_roots, UOP_STAGE_T,
+                               "building the tensor graph"));
     split = host_alloc(n_roots * sizeof(*split) + 1);
     if (!split)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");

@@ -21,8 +21,8 @@ struct sched_buf {
     enum uop_dtype dtype;
     int32_t leaf;  /* number of the BUFFER leaf, or -1 */
     int32_t root;  /* number of the first root that it is the value of, or -1 */
-    int64_t count; /* where sizes vary: what n_elems is, of sched_sizes.table;
-                    * DIM_BAD: no size */
+    int64_t count; /* n_elems, or where sizes vary an expression, of which
+                    * n_elems is the most; DIM_BAD: no size */
     /* Marks of the nodes that the kernel computes which stores it, in their
      * order, where the tensor graph has marks. */
     const struct sched_mark *marks;
@@ -58,25 +58,11 @@ struct sched_plan {
     const uint32_t *root_bufs; /* buffer of each root */
 };
 
-/* Sizes of a tensor graph that are known when it is run: wherever one of
- * them stands among the dims and args of its nodes, `d` means a size of the
- * table (uops/dim.h), whose symbols are VARs. */
-struct sched_sizes {
-    struct dim_table *table;
-    int64_t vars[DIM_MAX_SYMBOLS]; /* by symbol: number of its VAR */
-    int64_t min[DIM_MAX_SYMBOLS], max[DIM_MAX_SYMBOLS]; /* that it can be */
-    bool is_beyond; /* what `d` is made with is more: slices may end behind
-                     * what they are taken from */
-    uint32_t n;
-    struct sched_size {
-        int64_t d, dim;
-    } list[48];
-};
-
 /* Facts of the device that the cost model uses. */
 struct sched_target {
-    const struct sched_sizes *sizes; /* of the graph that vary, or NULL */
-    uint32_t n_parallel;             /* work-items that run at once */
+    const int64_t *size_vars; /* where sizes vary: by symbol, number of its
+                               * VAR; or NULL */
+    uint32_t n_parallel;      /* work-items that run at once */
     uint32_t n_shared; /* that may share one reduction; 0 or 1: they don't */
     uint32_t attends;  /* attention that is one kernel: lower_attends */
     uint32_t n_word_units; /* processors of a GPU that multiplies F32 by no
@@ -105,6 +91,7 @@ struct sched_target {
 
 /* Schedules the tensor graph under `roots`, nodes of `g` whose BUFFER leaves
  * are numbered (arg.dims = number, shape...), each contiguous and row-major.
+ * Sizes may be expressions of g->sizes: choices are for the most that they are.
  * BELL_E_UNSUPPORTED: a kernel has more than SCHED_MAX_PARAMS arguments, VARs
  * among them.
  * Large reductions to few values are split in two first, which adds

@@ -648,13 +648,20 @@ schedule_graph(struct tensor_runtime *rt, struct uop_graph *g,
     return status;
 }
 
-/* Attention that takes no sizes which vary is left. */
+/* Attention that takes no sizes which vary is left. The symbols' values are the
+ * last of the plan's. */
 static void
-for_any_size(struct sched_target *target, const struct sched_sizes *sizes)
+for_any_size(const struct rt_plan *plan, struct sched_target *target,
+             int64_t *vars)
 {
+    int64_t n = plan->n_values - __builtin_popcount(plan->symbols);
+    uint32_t rest;
+
     if (!(target->attends & LOWER_ATTENDS_SIZES))
         target->attends = 0;
-    target->sizes = sizes;
+    target->size_vars = vars;
+    for (rest = plan->symbols; rest; rest &= rest - 1)
+        vars[__builtin_ctz(rest)] = n++;
 }
 
 /* `from` is the graph of plan->sink, or one that has sizes of `dims` under
@@ -665,7 +672,7 @@ schedule_from(struct tensor_runtime *rt, const struct uop_graph *from,
               struct rt_plan *plan)
 {
     struct sched_target target = rt->sched_target;
-    struct sched_sizes sizes;
+    int64_t vars[DIM_MAX_SYMBOLS] = {0};
     const struct uop **roots =
         host_alloc(plan->sink->n_src * sizeof(*roots) + 1);
     struct uop_graph g;
@@ -675,13 +682,12 @@ schedule_from(struct tensor_runtime *rt, const struct uop_graph *from,
         return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
     uop_graph_init(&g);
     if (plan->symbols) {
-        for_any_size(&target, &sizes);
-        status = rt_vary_build_sized(plan, from, sink, dims, &g, roots, &sizes);
-        if (status == BELL_OK)
-            status = rt_sizes_count(plan, &sizes);
-    } else {
-        status = rt_vary_build(rt, plan, &g, roots);
+        g.sizes = dims;
+        for_any_size(plan, &target, vars);
     }
+    status = rt_vary_build(plan, from, sink, &g, roots);
+    if (status == BELL_OK && plan->symbols)
+        status = rt_sizes_count(plan, dims);
     if (status == BELL_OK)
         status = schedule_graph(rt, &g, roots, &target, plan);
     uop_graph_fini(&g);

@@ -583,15 +583,18 @@ rt_sizes_build(struct tensor_runtime *rt, const struct rt_form *form,
 /* ---- memory ---- */
 
 bell_status
-rt_sizes_count(struct rt_plan *plan, const struct sched_sizes *sizes)
+rt_sizes_count(struct rt_plan *plan, struct dim_table *table)
 {
     struct rt_counts *c = host_calloc(1, sizeof(*c));
+    uint32_t i;
 
     if (!c)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
-    c->table = sizes->table;
-    memcpy(c->least, sizes->min, sizeof(c->least));
-    memcpy(c->most, sizes->max, sizeof(c->most));
+    c->table = table;
+    for (i = 0; i < table->n_symbols; i++) {
+        c->least[i] = table->symbols[i].min;
+        c->most[i] = table->symbols[i].max;
+    }
     host_free(plan->counts);
     plan->counts = c;
     return BELL_OK;

@@ -74,7 +74,7 @@ void rt_sized_fini(struct rt_sized *sized);
 
 /* Prepares the plan for sizes of the table. */
 BELL_MUST_CHECK bell_status rt_sizes_count(struct rt_plan *plan,
-                                           const struct sched_sizes *sizes);
+                                           struct dim_table *table);
 /* Takes the symbols' values, the last of values[]. */
 void rt_sizes_take_symbols(struct rt_plan *plan, const struct rt_value *values,
                            size_t n);

@@ -22,9 +22,6 @@
 /* log2 of the elements that the widest access takes: 16 bytes of 1 each. */
 #define MAX_STEP 4
 
-/* Numbers that are tried for a symbol's value, on either side of its bound. */
-#define MAX_TRIES 24
-
 /* Plans that differ in sizes alone before the program is told. */
 #define MANY_PLANS 32
 
@@ -477,60 +474,9 @@ rt_vary_word(const struct tensor_runtime *rt, const struct rt_plan *plan,
 
 struct build {
     const struct rt_plan *plan;
-    const struct uop_graph *from; /* that the structure is in, under `sink` */
-    const struct uop *sink;
-    struct dim_table *dims; /* of its sizes; NULL: it has no symbols */
+    const struct uop_graph *from; /* that the structure is in */
     struct uop_graph *g;
-    struct sched_sizes *sizes;  /* NULL: none varies */
-    int64_t n[DIM_MAX_SYMBOLS]; /* for the symbols' values */
-    int64_t *plain;             /* numbers that are not one of them */
-    size_t n_plain, cap_plain;
-    bool is_full; /* more sizes than there can be */
 };
-
-/* A size or room as it is in the plan's graph. */
-static int64_t
-place_size(struct build *b, int64_t d)
-{
-    struct sched_sizes *sizes = b->sizes;
-    int64_t n;
-    uint32_t i;
-
-    if (!sizes)
-        return d;
-    if (!dim_is_expr(d)) {
-        if (host_grow((void **)&b->plain, &b->cap_plain, b->n_plain + 1,
-                      sizeof(*b->plain)) != 0) {
-            b->g->failed = true;
-            return d;
-        }
-        b->plain[b->n_plain++] = d;
-        return d;
-    }
-    for (i = 0; i < sizes->n; i++) {
-        if (sizes->list[i].dim == d)
-            return sizes->list[i].d;
-    }
-    n = dim_value(sizes->table, d, b->n);
-    if (sizes->n == sizeof(sizes->list) / sizeof(*sizes->list)) {
-        b->is_full = true;
-        return n;
-    }
-    sizes->list[sizes->n++] = (struct sched_size){n, d};
-    return n;
-}
-
-static const struct uop_dims *
-place_dims(struct build *b, const struct uop_dims *dims)
-{
-    int64_t d[4 * TN_MAX_RANK];
-    uint32_t i;
-
-    assert(dims->n <= sizeof(d) / sizeof(*d));
-    for (i = 0; i < dims->n; i++)
-        d[i] = place_size(b, dims->d[i]);
-    return uop_dims(b->g, d, dims->n);
-}
 
 /* The arg of a movement with offsets that are constants of the plan in
  * place. */
@@ -551,11 +497,9 @@ place_offsets(struct build *b, const struct uop *u)
         if (var[0] && !step) {
             at = (int64_t)plan->values[var[0] - 1].bits;
             d[2 * i] = at;
-            d[2 * i + 1] =
-                sum_of(b->dims, d[2 * i + 1], u->op == UOP_SHRINK ? at : -at);
+            d[2 * i + 1] = sum_of(b->g->sizes, d[2 * i + 1],
+                                  u->op == UOP_SHRINK ? at : -at);
         }
-        d[2 * i] = place_size(b, d[2 * i]);
-        d[2 * i + 1] = place_size(b, d[2 * i + 1]);
         var[0] = step ? var[0] : 0;
         var[1] = step ? (int64_t)1 << (step - 1) : 0;
         varies |= step != 0;
@@ -571,7 +515,6 @@ build_node(struct build *b, const struct uop *u, const struct uop *const *built)
     const struct uop *src[UOP_MAX_CALL_SRC];
     union uop_arg arg = u->arg;
     enum uop_op op = u->op;
-    int64_t d[TN_MAX_RANK + 1];
     uint32_t i;
 
     for (i = 0; i < u->n_src && i < UOP_MAX_CALL_SRC; i++)
@@ -580,39 +523,32 @@ build_node(struct build *b, const struct uop *u, const struct uop *const *built)
         op = UOP_CONST;
         arg.bits = plan->values[u->arg.i].bits;
     }
-    if ((op == UOP_PAD || op == UOP_SHRINK) && arg.dims->n > 2 * shape->n) {
+    if ((op == UOP_PAD || op == UOP_SHRINK) && arg.dims->n > 2 * shape->n)
         arg.dims = place_offsets(b, u);
-    } else if (op == UOP_IOTA) {
-        arg.i = place_size(b, arg.i);
-    } else if (op == UOP_BUFFER) {
-        d[0] = arg.dims->d[0];
-        for (i = 0; i < shape->n; i++)
-            d[1 + i] = place_size(b, shape->d[i]);
-        arg.dims = uop_dims(b->g, d, shape->n + 1);
-    } else if (op == UOP_PERMUTE) {
+    else if (uop_op_infos[op].arg_kind == UOP_ARG_DIMS)
         arg.dims = uop_dims(b->g, arg.dims->d, arg.dims->n);
-    } else if (uop_op_infos[op].arg_kind == UOP_ARG_DIMS) {
-        arg.dims = place_dims(b, arg.dims);
-    }
-    shape = place_dims(b, shape);
+    shape = uop_dims(b->g, shape->d, shape->n);
     return b->g->failed
                ? &uop_failed
                : uop_new_shaped(b->g, op, u->dtype, arg, src, u->n_src, shape);
 }
 
-static bell_status
-build_graph(struct build *b, const struct uop **roots)
+bell_status
+rt_vary_build(const struct rt_plan *plan, const struct uop_graph *from,
+              const struct uop *sink, struct uop_graph *g,
+              const struct uop **roots)
 {
-    const struct uop *sink = b->sink, **list, **built;
+    struct build b = {.plan = plan, .from = from, .g = g};
+    const struct uop **list, **built;
     uint32_t n_roots = sink->n_src;
     size_t n, i;
 
     BELL_TRY(uop_canonical_order(sink, &list, &n));
-    built = host_alloc(b->from->n_nodes * sizeof(*built) + 1);
-    b->g->has_marks = b->from->has_marks;
+    built = host_alloc(from->n_nodes * sizeof(*built) + 1);
+    g->has_marks = from->has_marks;
     for (i = 0; i + 1 < n && built; i++) {
-        b->g->mark = (uint32_t)i + 1; /* named.h */
-        built[list[i]->id] = build_node(b, list[i], built);
+        g->mark = (uint32_t)i + 1; /* named.h */
+        built[list[i]->id] = build_node(&b, list[i], built);
     }
     for (i = 0; i < n_roots && built; i++)
         roots[i] = built[sink->src[n_roots - 1 - i]->id];
@@ -620,149 +556,7 @@ build_graph(struct build *b, const struct uop **roots)
     host_free(built);
     if (!built)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
-    return uop_graph_status(b->g);
-}
-
-bell_status
-rt_vary_build(const struct tensor_runtime *rt, const struct rt_plan *plan,
-              struct uop_graph *g, const struct uop **roots)
-{
-    struct build b = {.plan = plan,
-                      .from = &rt->graphs,
-                      .sink = plan->sink,
-                      .dims = rt->values.dims,
-                      .g = g};
-
-    return build_graph(&b, roots);
-}
-
-/* Has nothing else in the graph the number of a size? */
-static bool
-is_unique(const struct build *b)
-{
-    uint32_t i, k;
-    size_t p;
-
-    for (i = 0; i < b->sizes->n; i++) {
-        if (b->sizes->list[i].d < 2)
-            return false;
-        for (k = 0; k < i; k++) {
-            if (b->sizes->list[k].d == b->sizes->list[i].d)
-                return false;
-        }
-        for (p = 0; p < b->n_plain; p++) {
-            if (b->plain[p] == b->sizes->list[i].d)
-                return false;
-        }
-    }
-    return true;
-}
-
-static bool
-is_prime(int64_t n)
-{
-    int64_t k;
-
-    for (k = 2; k * k <= n && n % k; k++)
-        continue;
-    return n > 1 && k * k > n;
-}
-
-/* The next prime from n in steps of `by` that is not in list[0..n_list-1]; 0:
- * there is none. */
-static int64_t
-next_prime(int64_t n, int64_t by, const int64_t *list, uint32_t n_list)
-{
-    uint32_t i;
-
-    for (n += by; n > 1; n += by) {
-        for (i = 0; i < n_list && list[i] != n; i++)
-            continue;
-        if (i == n_list && is_prime(n))
-            return n;
-    }
-    return 0;
-}
-
-/* Where the symbols' numbers begin, and what is known of the symbols. */
-static void
-begin_sizes(const struct dim_table *dims, const struct rt_plan *plan,
-            struct build *b)
-{
-    struct sched_sizes *sizes = b->sizes;
-    uint32_t rest, s, n = 0;
-
-    for (rest = plan->symbols; rest; rest &= rest - 1, n++) {
-        s = (uint32_t)__builtin_ctz(rest);
-        sizes->vars[s] =
-            plan->n_values - (int64_t)__builtin_popcount(plan->symbols) + n;
-        sizes->min[s] = dims->symbols[s].min;
-        sizes->max[s] = dims->symbols[s].max;
-    }
-}
-
-/* Another number for each symbol: primes from its bound down, then from it up;
- * no product of other sizes is one. It need not be within the bounds: what is
- * chosen by it is right for all. False: there is none. */
-static bool
-next_numbers(const struct dim_table *dims, const struct rt_plan *plan,
-             uint32_t tries, struct build *b)
-{
-    int64_t seen[DIM_MAX_SYMBOLS], by = tries < MAX_TRIES ? -1 : 1;
-    uint32_t rest, s, n = 0;
-
-    b->sizes->is_beyond = false;
-    for (rest = plan->symbols; rest; rest &= rest - 1) {
-        s = (uint32_t)__builtin_ctz(rest);
-        if (tries % MAX_TRIES == 0)
-            b->n[s] = dims->symbols[s].max - (by < 0 ? -1 : 0);
-        b->n[s] = next_prime(b->n[s], by, seen, n);
-        if (b->n[s] == 0)
-            return false;
-        seen[n++] = b->n[s];
-        b->sizes->is_beyond |= b->n[s] > dims->symbols[s].max;
-    }
-    return true;
-}
-
-bell_status
-rt_vary_build_sized(const struct rt_plan *plan, const struct uop_graph *from,
-                    const struct uop *sink, struct dim_table *dims,
-                    struct uop_graph *g, const struct uop **roots,
-                    struct sched_sizes *out_sizes)
-{
-    struct build b = {.plan = plan,
-                      .from = from,
-                      .sink = sink,
-                      .dims = dims,
-                      .g = g,
-                      .sizes = out_sizes};
-    bell_status status = BELL_OK;
-    bool is_found = false;
-    uint32_t tries;
-
-    *out_sizes = (struct sched_sizes){.table = dims};
-    begin_sizes(dims, plan, &b);
-    for (tries = 0; tries < 2 * MAX_TRIES && !is_found && status == BELL_OK;
-         tries++) {
-        if (!next_numbers(dims, plan, tries, &b)) {
-            tries = tries < MAX_TRIES ? MAX_TRIES - 1 : 2 * MAX_TRIES;
-            continue;
-        }
-        uop_graph_fini(g);
-        uop_graph_init(g);
-        b.n_plain = 0;
-        out_sizes->n = 0;
-        status = build_graph(&b, roots);
-        is_found = status == BELL_OK && !b.is_full && is_unique(&b);
-    }
-    host_free(b.plain);
-    if (status == BELL_OK && !is_found)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "sizes of symbols that no other sizes of the graph "
-                         "can be told from, or more than %zu",
-                         sizeof(out_sizes->list) / sizeof(*out_sizes->list));
-    return status;
+    return uop_graph_status(g);
 }
 
 /* ---- why it is new ---- */

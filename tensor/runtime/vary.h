@@ -21,7 +21,6 @@
 #include "uops/uop.h"
 
 struct rt_plan;
-struct sched_sizes;
 struct tensor_runtime;
 struct dim_table;
 struct uop_dims;
@@ -98,19 +97,14 @@ void rt_vary_fix(struct rt_plan *plan);
 bool rt_vary_guess(const struct tensor_runtime *rt, struct rt_plan *plan);
 
 /* Makes the plan's graph in `g`, which is empty, with only those as VARs that
- * are arguments of the plan; roots[] has room for those of plan->sink. */
-BELL_MUST_CHECK bell_status rt_vary_build(const struct tensor_runtime *rt,
-                                          const struct rt_plan *plan,
+ * are arguments of the plan. `from` is the graph of plan->sink, or one of its
+ * own with the structure under `sink`. Where sizes vary, they are expressions
+ * of g->sizes. roots[] has room for those of the sink. */
+BELL_MUST_CHECK bell_status rt_vary_build(const struct rt_plan *plan,
+                                          const struct uop_graph *from,
+                                          const struct uop *sink,
                                           struct uop_graph *g,
                                           const struct uop **roots);
-
-/* The same where sizes are of symbols: `from` is the graph of plan->sink, or
- * one of its own, with sizes of `dims` under `sink`. In the plan's graph they
- * have numbers that nothing else in it has, which *out_sizes lists. */
-BELL_MUST_CHECK bell_status rt_vary_build_sized(
-    const struct rt_plan *plan, const struct uop_graph *from,
-    const struct uop *sink, struct dim_table *dims, struct uop_graph *g,
-    const struct uop **roots, struct sched_sizes *out_sizes);
 
 /* The argument word for value `i` of the graph that is looked up. */
 uint64_t rt_vary_word(const struct tensor_runtime *rt,

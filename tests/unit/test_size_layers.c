@@ -144,7 +144,7 @@ static const struct {
 } steps[] = {
     {"causal", causal, 3},      {"grouped", grouped, 3},
     {"recur", recur, 24},       {"running", running, 6},
-    {"decode", decode, 3},      {"forward", forward, 23},
+    {"decode", decode, 4},      {"forward", forward, 23},
     {"training", training, 42},
 };
 

@@ -144,9 +144,8 @@ static const char *const calls[] = {
 };
 /* clang-format on */
 
-/* Reasons of images whose sides are symbols; their number may be one. */
-#define STRIDE "a plan does not tell 2 * (n // 2) from n"
-#define PLACE  "places in images are computed from their sides"
+/* The reason for images whose sides are symbols; their number may be one. */
+#define PLACE "places in images are computed from their sides"
 
 /* Rows that refuse, in the modes (1: one symbol, 2: two), and why. */
 static const struct {
@@ -154,13 +153,6 @@ static const struct {
     int modes;
     const char *why;
 } refusals[] = {
-    {"conv2d", 2, STRIDE},
-    {"max_pool1d", 2, STRIDE},
-    {"max_pool2d", 2, STRIDE},
-    {"max_pool3d", 2, STRIDE},
-    {"avg_pool1d", 2, STRIDE},
-    {"avg_pool2d", 2, STRIDE},
-    {"avg_pool3d", 2, STRIDE},
     {"conv_transpose1d", 2, PLACE},
     {"conv_transpose2d", 2, PLACE},
     {"conv_transpose3d", 2, PLACE},
