@@ -125,6 +125,20 @@ bool dim_is_linear(const struct dim_table *t, int64_t d, uint32_t *out_symbol,
 int64_t dim_add(struct dim_table *t, int64_t a, int64_t b);
 int64_t dim_sub(struct dim_table *t, int64_t a, int64_t b);
 int64_t dim_mul(struct dim_table *t, int64_t a, int64_t b);
+
+/* The first two, also without a table: of numbers. */
+static inline int64_t
+dim_plus(struct dim_table *t, int64_t a, int64_t b)
+{
+    return t ? dim_add(t, a, b) : a + b;
+}
+
+static inline int64_t
+dim_less(struct dim_table *t, int64_t a, int64_t b)
+{
+    return t ? dim_sub(t, a, b) : a - b;
+}
+
 /* Rounded down, and what then remains; b is at least 1 for all values. */
 int64_t dim_floordiv(struct dim_table *t, int64_t a, int64_t b);
 int64_t dim_floormod(struct dim_table *t, int64_t a, int64_t b);

@@ -289,8 +289,6 @@ uop_new(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
             return old;
         at = (at + 1) & (g->n_table - 1);
     }
-    if (g->is_closed)
-        return fail_graph(g);
     if ((g->n_nodes >= g->cap_nodes || g->n_nodes >= g->cap_shapes) &&
         !grow_side_arrays(g))
         return fail_graph(g);
@@ -365,9 +363,7 @@ uop_dims(struct uop_graph *g, const int64_t *d, uint32_t n)
             return old;
         at = (at + 1) & (g->n_dims_table - 1);
     }
-    dims = g->is_closed
-               ? NULL
-               : arena_alloc(&g->arena, sizeof(*dims) + n * sizeof(*d));
+    dims = arena_alloc(&g->arena, sizeof(*dims) + n * sizeof(*d));
     if (!dims) {
         g->failed = true;
         return NULL;

@@ -134,7 +134,6 @@ struct uop_bounds {
 #define UOP_ANY_BOUNDS ((struct uop_bounds){INT64_MIN, INT64_MAX})
 
 struct uop_graph {
-    bool is_closed; /* what is not in it cannot be made, which fails it */
     struct arena arena;
     const struct uop **table; /* interning: power of two, open addressing */
     size_t n_table, n_nodes;

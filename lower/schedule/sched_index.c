@@ -255,7 +255,7 @@ reshape_source(struct sched *s, const struct sched_idx *idx,
 static int64_t
 most_between(const struct sched *s, int64_t a, int64_t b)
 {
-    int64_t by = s->g->sizes ? dim_sub(s->g->sizes, a, b) : a - b;
+    int64_t by = dim_less(s->g->sizes, a, b);
 
     return by == DIM_BAD ? DIM_LIMIT : sched_most(s->g, by);
 }

@@ -1,7 +1,7 @@
 /* From lazy tensors to work in the device's queue.
  *
- * The graph under the tensors is copied with its leaves numbered (number.c):
- * its plan is looked up by that, not made again, and run (replay.c).
+ * The graph under the tensors is copied to its structure (number.c): its plan is
+ * looked up by that, not made again, and run (replay.c).
  *
  * Memory goes back to the device only when the queue has passed the last work
  * that could use it; fresh memory is therefore idle.
@@ -121,7 +121,6 @@ rt_open(const struct bell_context *ctx, const char *name,
     if (!rt)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory opening a device");
     uop_graph_init(&rt->graphs);
-    rt->into = &rt->graphs;
     uop_graph_init(&rt->kernels);
     map_init(&rt->plan_of);
     map_init(&rt->kernel_of);
@@ -306,6 +305,9 @@ free_plan(struct rt_plan *plan)
     host_free(plan->takes);
     host_free(plan->values);
     host_free(plan->steps);
+    if (plan->table)
+        dim_table_fini(plan->table);
+    host_free(plan->table);
     host_free(plan->counts);
 }
 
@@ -342,9 +344,6 @@ rt_close(struct tensor_runtime *rt)
         rt_kernel_fini(&rt->kernel_list[i]);
     for (i = 0; i < rt->n_plans; i++)
         free_plan(&rt->plans[i]);
-    for (i = 0; i < rt->n_sized; i++)
-        rt_sized_fini(&rt->sized[i]);
-    host_free(rt->sized);
     host_free(rt->values.list);
     host_free(rt->dead);
     host_free(rt->sent);
@@ -664,13 +663,10 @@ for_any_size(const struct rt_plan *plan, struct sched_target *target,
         vars[__builtin_ctz(rest)] = n++;
 }
 
-/* `from` is the graph of plan->sink, or one that has sizes of `dims` under
- * `sink`. */
 static bell_status
-schedule_from(struct tensor_runtime *rt, const struct uop_graph *from,
-              const struct uop *sink, struct dim_table *dims,
-              struct rt_plan *plan)
+schedule_plan(struct tensor_runtime *rt, struct rt_plan *plan)
 {
+    struct dim_table *dims = plan->table ? plan->table : rt->values.dims;
     struct sched_target target = rt->sched_target;
     int64_t vars[DIM_MAX_SYMBOLS] = {0};
     const struct uop **roots =
@@ -685,7 +681,7 @@ schedule_from(struct tensor_runtime *rt, const struct uop_graph *from,
         g.sizes = dims;
         for_any_size(plan, &target, vars);
     }
-    status = rt_vary_build(plan, from, sink, &g, roots);
+    status = rt_vary_build(plan, &rt->graphs, &g, roots);
     if (status == BELL_OK && plan->symbols)
         status = rt_sizes_count(plan, dims);
     if (status == BELL_OK)
@@ -693,12 +689,6 @@ schedule_from(struct tensor_runtime *rt, const struct uop_graph *from,
     uop_graph_fini(&g);
     host_free(roots);
     return status;
-}
-
-static bell_status
-schedule_plan(struct tensor_runtime *rt, struct rt_plan *plan)
-{
-    return schedule_from(rt, &rt->graphs, plan->sink, rt->values.dims, plan);
 }
 
 /* The same number of kernels, and of such as are attention? */
@@ -777,9 +767,7 @@ static bell_status
 finish_plan(struct tensor_runtime *rt, struct rt_plan *plan, uint64_t start)
 {
     if (plan->symbols)
-        rt_sizes_take_symbols(plan, plan->values, plan->n_values);
-    if (plan->symbols)
-        BELL_TRY(rt_sizes_place(plan));
+        BELL_TRY(rt_sizes_take(rt, plan));
     else
         BELL_TRY(rt_place_buffers(plan, &rt->kernels));
     count_memory(&rt->stats, plan);
@@ -808,75 +796,50 @@ make_plan(struct tensor_runtime *rt, struct rt_plan *plan, bool stays)
     return finish_plan(rt, plan, start);
 }
 
-/* Makes the plan for any size. The values looked up become its own, if that can
- * be. */
+/* A plan for any size, where one can be made: plan->table says it, and the plan
+ * is as it was where not. */
 static bell_status
-finish_sized(struct tensor_runtime *rt, struct rt_plan *plan,
-             struct rt_sized *sized, uint64_t start)
-{
-    struct rt_values found = rt->values;
-    size_t size = plan->n_values * sizeof(*found.list);
-    bell_status status;
-
-    BELL_TRY(schedule_from(rt, &sized->words, sized->sink, sized->table, plan));
-    uop_graph_fini(&sized->words); /* the structure is in rt->graphs, too */
-    uop_graph_init(&sized->words);
-    rt->values.list = host_alloc(size);
-    rt->values.n = rt->values.cap = plan->n_values;
-    status = rt->values.list
-                 ? BELL_OK
-                 : bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
-    if (status == BELL_OK) {
-        memcpy(rt->values.list, plan->values, size);
-        status = finish_plan(rt, plan, start);
-    }
-    if (status != BELL_OK) {
-        host_free(rt->values.list);
-        rt->values = found;
-    } else {
-        host_free(found.list);
-    }
-    return status;
-}
-
-/* A plan for any size, where one can be made: plan->any_size says it, and the
- * plan is as it was where not. */
-static bell_status
-make_sized(struct tensor_runtime *rt, const struct rt_form *form,
-           struct rt_plan *plan, struct rt_sized *sized)
+make_sized(struct tensor_runtime *rt, struct rt_plan *plan)
 {
     struct rt_plan was = *plan;
     uint64_t start = time_now_ns();
-    bell_status status = rt_sizes_build(rt, form, plan, sized);
+    size_t n = rt->values.n;
+    bell_status status = rt_sizes_make(rt, plan);
+    bool is_any;
 
-    if (status == BELL_OK && plan->any_size)
-        status = finish_sized(rt, plan, sized, start);
-    if (is_made(&status) && plan->any_size)
+    if (status == BELL_OK && plan->symbols)
+        status = schedule_plan(rt, plan);
+    if (status == BELL_OK && plan->symbols)
+        status = finish_plan(rt, plan, start);
+    is_any = is_made(&status) && plan->symbols;
+    if (is_any)
         return BELL_OK;
+    rt->values.n = n;
     free_plan(plan);
     *plan = was;
     return status;
 }
 
-/* Keeps the plan, which is `sized` or the structure's newest. */
-static bell_status
-keep_plan(struct tensor_runtime *rt, const struct rt_plan *plan,
-          struct rt_sized *sized)
+/* The newest plan of the graph's sizes, or for any. */
+static uint32_t
+find_newest(struct tensor_runtime *rt, const struct uop *sink, bool any_size)
 {
+    uint64_t sizes = any_size ? 0 : rt->values.sizes_hash;
+    uint64_t *found = map_get(&rt->plan_of, rt_plan_key(rt, sink, sizes));
+
+    return found ? (uint32_t)*found : RT_NO_PLAN;
+}
+
+static bell_status
+keep_plan(struct tensor_runtime *rt, const struct rt_plan *plan)
+{
+    uint64_t sizes = plan->table ? 0 : rt->values.sizes_hash;
+
     if (host_grow((void **)&rt->plans, &rt->cap_plans, rt->n_plans + 1,
-                  sizeof(*rt->plans)) != 0)
+                  sizeof(*rt->plans)) != 0 ||
+        map_put(&rt->plan_of, rt_plan_key(rt, plan->sink, sizes),
+                rt->n_plans) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory keeping a plan");
-    if (!plan->any_size &&
-        map_put(&rt->plan_of, rt_key(rt, plan->sink), rt->n_plans) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory keeping a plan");
-    if (plan->any_size) {
-        if (host_grow((void **)&rt->sized, &rt->cap_sized, rt->n_sized + 1,
-                      sizeof(*rt->sized)) != 0)
-            return bell_fail(BELL_E_NO_MEMORY, "out of memory keeping a plan");
-        sized->plan = (uint32_t)rt->n_plans;
-        rt->sized[rt->n_sized++] = *sized;
-        rt_sized_init(sized);
-    }
     rt->plans[rt->n_plans++] = *plan;
     return BELL_OK;
 }
@@ -884,127 +847,68 @@ keep_plan(struct tensor_runtime *rt, const struct rt_plan *plan,
 /* A new plan: for any size if that can be, else for this one. `stays`: what is
  * captured has the sizes and numbers that it has now. */
 static bell_status
-add_plan(struct tensor_runtime *rt, const struct uop *sink, uint32_t next,
-         bool stays)
+add_plan(struct tensor_runtime *rt, const struct uop *sink, bool stays)
 {
-    struct rt_plan plan = {.sink = sink, .next = next};
-    struct rt_sized sized;
-    struct rt_form form;
-    bell_status status = rt_form_of(&rt->graphs, sink, &rt->values, &form);
+    struct rt_plan plan = {.sink = sink, .next = find_newest(rt, sink, false)};
+    bell_status status = BELL_OK;
 
-    rt_sized_init(&sized);
-    plan.ops_hash = form.hash;
-    if (status == BELL_OK && next == RT_NO_PLAN && !stays &&
-        !rt->values.n_codes)
-        status = make_sized(rt, &form, &plan, &sized);
-    rt_form_fini(&form);
-    if (status == BELL_OK && !plan.any_size)
+    if (plan.next == RT_NO_PLAN && !stays && !rt->values.n_codes)
+        status = make_sized(rt, &plan);
+    if (plan.table)
+        plan.next = find_newest(rt, sink, true);
+    else if (status == BELL_OK)
         status = make_plan(rt, &plan, stays);
     if (status == BELL_OK)
-        status = keep_plan(rt, &plan, &sized);
+        status = keep_plan(rt, &plan);
     if (status != BELL_OK)
         free_plan(&plan);
-    rt_sized_fini(&sized);
     return status;
 }
 
-/* The plan of the graph under `sink` and its values, found or made. */
-static bell_status
-get_plan(struct tensor_runtime *rt, const struct uop *sink, bool stays,
-         uint32_t *out_plan)
+/* The plan for the graph under `sink` and its values; RT_NO_PLAN: there is
+ * none. What is captured has no plan for any size. */
+static uint32_t
+find_plan(struct tensor_runtime *rt, const struct uop *sink, bool stays)
 {
-    uint64_t *found = map_get(&rt->plan_of, rt_key(rt, sink));
-    uint32_t next = found ? (uint32_t)*found : RT_NO_PLAN, at;
+    uint32_t at;
 
-    for (at = next; at != RT_NO_PLAN; at = rt->plans[at].next) {
-        struct rt_plan *plan = &rt->plans[at];
-
-        if (!rt_vary_fits(rt, plan))
-            continue;
-        *out_plan = at;
-        if (!plan->symbols)
-            return BELL_OK;
-        rt_sizes_take_symbols(plan, rt->values.list, rt->values.n);
-        return rt_sizes_place(plan);
+    for (at = find_newest(rt, sink, false); at != RT_NO_PLAN;
+         at = rt->plans[at].next) {
+        if (rt_vary_fits(rt, &rt->plans[at]))
+            return at;
     }
-    rt_number_trim(rt);
-    BELL_TRY(add_plan(rt, sink, next, stays));
-    *out_plan = (uint32_t)rt->n_plans - 1;
-    rt_named_tell(rt, &rt->plans[*out_plan]);
-    rt_vary_explain(rt, *out_plan);
-    return BELL_OK;
-}
-
-/* Numbers the graph where nothing can be added: true if it has been there. */
-static bool
-is_known(struct rt_run *run, const struct uop **out_sink)
-{
-    struct tensor_runtime *rt = run->rt;
-    bell_status status;
-
-    rt->graphs.is_closed = true;
-    status = rt_number(run, out_sink);
-    rt->graphs.is_closed = rt->graphs.failed = false;
-    if (status != BELL_OK)
-        bell_error_clear();
-    return status == BELL_OK &&
-           map_get(&rt->plan_of, rt_key(rt, *out_sink)) != NULL;
-}
-
-/* Looks for a plan for any size. The graph is numbered in one that goes again,
- * so that nothing is kept for a size. */
-static bell_status
-find_sized(struct rt_run *run, uint32_t *out_plan)
-{
-    struct tensor_runtime *rt = run->rt;
-    struct rt_form form = {0};
-    const struct uop *sink;
-    struct uop_graph g;
-    bell_status status;
-
-    *out_plan = RT_NO_PLAN;
-    uop_graph_init(&g);
-    g.has_marks = rt->labels != NULL;
-    rt->into = &g;
-    status = rt_number(run, &sink);
-    rt->into = &rt->graphs;
-    if (status == BELL_OK)
-        status = rt_form_of(&g, sink, &rt->values, &form);
-    if (status == BELL_OK)
-        status = rt_sizes_find(rt, &form, out_plan);
-    if (status == BELL_OK && *out_plan != RT_NO_PLAN)
-        status = rt_named_run(rt, &g, sink);
-    rt_form_fini(&form);
-    uop_graph_fini(&g);
-    return status;
+    at = stays ? RT_NO_PLAN : find_newest(rt, sink, true);
+    while (at != RT_NO_PLAN && !rt_sizes_fit(rt, &rt->plans[at]))
+        at = rt->plans[at].next;
+    return at;
 }
 
 /* ---- realising ---- */
 
-/* A lost device is told before anything is built for it. What a captured
- * function does has the sizes that it is captured with. */
+/* A lost device is told before anything is built for it. */
 static bell_status
 plan_graph(struct rt_run *run, uint32_t *out_plan)
 {
     struct tensor_runtime *rt = run->rt;
-    bool is_sized = rt->n_sized && !run->ctx->trace;
+    bool stays = run->ctx->trace != NULL;
     uint64_t start = time_now_ns();
     const struct uop *sink;
 
     BELL_TRY(hcq_device_status(rt->dev));
-    *out_plan = RT_NO_PLAN;
-    if (!is_sized || !is_known(run, &sink)) {
-        if (is_sized)
-            BELL_TRY(find_sized(run, out_plan));
-        if (*out_plan == RT_NO_PLAN)
-            BELL_TRY(rt_number(run, &sink));
-    }
-    if (*out_plan == RT_NO_PLAN)
-        BELL_TRY(rt_named_run(rt, &rt->graphs, sink));
+    BELL_TRY(rt_number(run, &sink));
+    BELL_TRY(rt_named_run(rt, &rt->graphs, sink));
+    *out_plan = find_plan(rt, sink, stays);
     rt->stats.lookup_ns += time_now_ns() - start;
-    return *out_plan == RT_NO_PLAN
-               ? get_plan(rt, sink, run->ctx->trace != NULL, out_plan)
-               : BELL_OK;
+    if (*out_plan != RT_NO_PLAN)
+        return rt->plans[*out_plan].symbols
+                   ? rt_sizes_take(rt, &rt->plans[*out_plan])
+                   : BELL_OK;
+    rt_number_trim(rt);
+    BELL_TRY(add_plan(rt, sink, stays));
+    *out_plan = (uint32_t)rt->n_plans - 1;
+    rt_named_tell(rt, &rt->plans[*out_plan]);
+    rt_vary_explain(rt, *out_plan);
+    return BELL_OK;
 }
 
 static bell_status

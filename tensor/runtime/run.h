@@ -23,7 +23,7 @@ struct rt_run {
 
 /* ---- number.c ---- */
 
-/* Copies the graph under the tensors to rt->graphs, with its leaves numbered;
+/* Copies the graph under the tensors to its structure in rt->graphs;
  * *out_sink, whose sources are the last root, .., the first, is its identity.
  * Fills in roots and leaves. */
 BELL_MUST_CHECK bell_status rt_number(struct rt_run *run,

@@ -1,6 +1,6 @@
 /* The runtime of a context: its device, compiled kernels and plans.
  *
- * realize.c drives it, number.c says which graph it is, and replay.c runs
+ * realize.c drives it, number.c says which structure it is, and replay.c runs
  * plans; compile.c fills the kernel cache with what compiler.c makes for the
  * device, or kept.c finds on disk; plan.c turns a schedule into a memory plan.
  */
@@ -156,12 +156,13 @@ struct rt_plan {
     uint8_t *steps;          /* by value: 0: a constant of the plan; else an
                               * argument, 1 + log2 of what it is divided by */
     uint32_t n_values;
-    uint32_t next;        /* plan of the same structure, RT_NO_PLAN: the last */
+    uint32_t next;        /* plan of the same structure and sizes, or for any
+                           * size as this; RT_NO_PLAN: the last */
     bool keeps_constants; /* with arguments it would be another program */
-    uint64_t ops_hash;    /* of the structure without its sizes and math */
-    bool any_size;        /* in rt->sized */
-    uint32_t symbols;     /* of the context, bit by number, whose values are
-                           * the last of its own */
+    uint32_t symbols;     /* of the context or the table, bit by number, whose
+                           * values are the last of its own */
+    struct dim_table *table;  /* owned: of a plan for any size; or NULL */
+    uint32_t first;           /* of that: value that is its symbol, n */
     struct rt_counts *counts; /* owned: where sizes vary; or NULL */
     uint32_t *kernels;        /* by item: number in rt->kernel_list */
     uint64_t *offsets;        /* by buffer: place in the scratch buffer */
@@ -200,16 +201,13 @@ struct tensor_runtime {
     const struct tensor_givens *givens; /* the context's */
     struct rt_target target;            /* changes with what math is allowed */
     struct sched_target sched_target;
-    struct uop_graph graphs;  /* tensor graphs with numbered leaves */
-    struct uop_graph *into;   /* where rt_number makes its copy */
+    struct uop_graph graphs;  /* structures of tensor graphs (number.c) */
     struct uop_graph kernels; /* scheduled kernels and plans */
-    struct map plan_of;       /* rt_key of a SINK in graphs -> newest plan */
+    struct map plan_of;       /* rt_plan_key -> newest plan of it */
     struct rt_values values;  /* of the graph that is looked up */
     struct map kernel_of; /* rt_key of a SINK in kernels -> number of kernel */
     struct rt_plan *plans;
     size_t n_plans, cap_plans;
-    struct rt_sized *sized; /* of them, those that are for any size */
-    size_t n_sized, cap_sized;
     struct rt_kernel *kernel_list;
     size_t n_kernels, cap_kernels;
     struct rt_copy *copies; /* by id in the context's graph */
@@ -247,6 +245,14 @@ static inline uint64_t
 rt_key(const struct tensor_runtime *rt, const struct uop *sink)
 {
     return (uint64_t)rt->target.math << 32 | sink->id;
+}
+
+/* What a plan is known by: its structure and sizes; or 0, one for any size. */
+static inline uint64_t
+rt_plan_key(const struct tensor_runtime *rt, const struct uop *sink,
+            uint64_t sizes_hash)
+{
+    return hash_add(rt_key(rt, sink), sizes_hash);
 }
 
 /* Compiles the kernels of sinks[] (nodes of rt->kernels) that are not

@@ -1,264 +1,89 @@
-/* Forms of graphs, and plans for any size. */
+/* Plans for any size. */
 #include "tensor/runtime/sizes.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/map.h"
 #include "tensor/core/dims.h"
 #include "tensor/core/node.h"
 #include "tensor/runtime/runtime.h"
 
 /* guess: all of these, from what compiling and looking up cost here. */
-#define MAX_SIZED  6    /* plans for any size of one form */
+#define MAX_SIZED  6    /* plans for any size of one structure */
 #define ALWAYS     2048 /* that a size may be, */
 #define GROWTH     8    /* or so many times what it is */
 #define SMALL_WORK 4e6  /* elements computed: what is too much costs little */
 
-/* ---- forms ---- */
-
-static bool
-add_word(struct rt_form *f, uint64_t word)
-{
-    if (host_grow((void **)&f->words, &f->cap_words, f->n_words + 1,
-                  sizeof(*f->words)) != 0)
-        return false;
-    f->words[f->n_words++] = word;
-    return true;
-}
-
-static bool
-add_size(struct rt_form *f, int64_t size)
-{
-    if (host_grow((void **)&f->sizes, &f->cap_sizes, f->n_sizes + 1,
-                  sizeof(*f->sizes)) != 0)
-        return false;
-    f->sizes[f->n_sizes++] = size;
-    return true;
-}
-
-static bool
-add_number(struct rt_form *f, uint32_t value)
-{
-    if (host_grow((void **)&f->numbers, &f->cap_numbers, f->n_numbers + 1,
-                  sizeof(*f->numbers)) != 0)
-        return false;
-    f->numbers[f->n_numbers++] = value;
-    return true;
-}
-
-/* Begin and end of each axis, or what is before and after it. */
-static bool
-add_move(struct rt_form *f, const struct uop *u, uint32_t rank,
-         const struct rt_values *values)
-{
-    const struct uop_dims *arg = u->arg.dims;
-    bool good = true, shrinks = u->op == UOP_SHRINK;
-    uint32_t i;
-
-    for (i = 0; good && i < rank; i++) {
-        int64_t at = arg->d[2 * i], end = arg->d[2 * i + 1], by = 0;
-
-        if (arg->n > 2 * rank && arg->d[2 * (rank + i)])
-            by = (int64_t)values->list[arg->d[2 * (rank + i)] - 1].bits;
-        good =
-            add_size(f, at + by) && add_size(f, shrinks ? end + by : end - by);
-    }
-    return good;
-}
-
-static bool
-add_node(struct rt_form *f, const struct uop_graph *g, const struct uop *u,
-         const uint32_t *place, const struct rt_values *values)
-{
-    const struct uop_dims *shape = uop_shape(g, u);
-    uint32_t n = shape ? shape->n : 0, i;
-    bool good = add_word(f, (uint64_t)u->op | (uint64_t)u->dtype << 8 |
-                                (uint64_t)u->n_src << 16 | (uint64_t)n << 32);
-
-    for (i = 0; good && i < u->n_src; i++)
-        good = add_word(f, place[u->src[i]->id]);
-    for (i = 0; good && i < n; i++)
-        good = add_size(f, shape->d[i]);
-    switch (good ? (int)u->op : UOP_SINK) {
-    case UOP_VAR:
-        return add_number(f, (uint32_t)u->arg.i);
-    case UOP_BUFFER:
-        return add_word(f, (uint64_t)u->arg.dims->d[0]);
-    case UOP_PAD:
-    case UOP_SHRINK:
-        return add_move(f, u, n, values);
-    case UOP_PERMUTE:
-        for (i = 0; good && i < n; i++)
-            good = add_word(f, (uint64_t)u->arg.dims->d[i]);
-        return good;
-    case UOP_CALL:
-        for (i = 0; good && i < u->arg.dims->n; i++)
-            good = add_word(f, (uint64_t)u->arg.dims->d[i]);
-        return good;
-    case UOP_IOTA: /* its size alone */
-    case UOP_RESHAPE:
-    case UOP_EXPAND:
-    case UOP_SINK:
-        return good;
-    default:
-        return add_word(f, u->arg.bits);
-    }
-}
-
-bell_status
-rt_form_of(const struct uop_graph *g, const struct uop *sink,
-           const struct rt_values *values, struct rt_form *out_form)
-{
-    const struct uop **list;
-    uint32_t *place;
-    bool good;
-    size_t n, i;
-
-    memset(out_form, 0, sizeof(*out_form));
-    BELL_TRY(uop_canonical_order(sink, &list, &n));
-    place = host_alloc(((size_t)sink->id + 1) * sizeof(*place));
-    good = place != NULL;
-    for (i = 0; good && i < n; i++) {
-        place[list[i]->id] = (uint32_t)i;
-        good = add_node(out_form, g, list[i], place, values);
-    }
-    host_free(list);
-    host_free(place);
-    if (!good)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory looking for a plan");
-    out_form->hash = hash_bytes(
-        out_form->words, out_form->n_words * sizeof(*out_form->words), n);
-    return BELL_OK;
-}
-
-void
-rt_form_fini(struct rt_form *form)
-{
-    host_free(form->words);
-    host_free(form->sizes);
-    host_free(form->numbers);
-}
-
-void
-rt_sized_init(struct rt_sized *sized)
-{
-    memset(sized, 0, sizeof(*sized));
-    uop_graph_init(&sized->words);
-}
-
-void
-rt_sized_fini(struct rt_sized *sized)
-{
-    rt_form_fini(&sized->form);
-    uop_graph_fini(&sized->words);
-    host_free(sized->places);
-    if (sized->table)
-        dim_table_fini(sized->table);
-    host_free(sized->table);
-}
-
-static bool
-same_form(const struct rt_form *a, const struct rt_form *b)
-{
-    return a->hash == b->hash && a->n_words == b->n_words &&
-           a->n_sizes == b->n_sizes && a->n_numbers == b->n_numbers &&
-           memcmp(a->words, b->words, a->n_words * sizeof(*a->words)) == 0;
-}
-
-static uint64_t
-key_of(const struct tensor_runtime *rt, const struct rt_form *form)
-{
-    return hash_add(form->hash, rt->target.math);
-}
-
 /* ---- finding one ---- */
 
-/* The n of the plan that gives these sizes; -1: none does. */
-static int64_t
-find_size(const struct rt_sized *sized, const struct rt_form *form)
+bool
+rt_sizes_fit(const struct tensor_runtime *rt, const struct rt_plan *plan)
 {
-    const struct dim_symbol *symbol = &sized->table->symbols[0];
-    int64_t n = form->sizes[sized->first];
-    size_t i;
+    const struct dim_symbol *symbol = &plan->table->symbols[0];
+    int64_t n = (int64_t)rt->values.list[plan->first].bits, want;
+    uint32_t i;
 
     if (n < symbol->min || n > symbol->max)
-        return -1;
-    for (i = 0; i < form->n_sizes; i++) {
-        if (form->sizes[i] != sized->places[i].a * n + sized->places[i].b)
-            return -1;
-    }
-    return n;
-}
+        return false;
+    for (i = 0; i + 1 < plan->n_values; i++) {
+        const struct rt_value *v = &rt->values.list[i], *w = &plan->values[i];
 
-/* Are the numbers those of the plan, but for its arguments? */
-static bool
-fits_numbers(const struct tensor_runtime *rt, const struct rt_plan *plan,
-             const struct rt_form *form)
-{
-    size_t i;
-
-    for (i = 0; i < form->n_numbers; i++) {
-        const struct rt_value *v = &rt->values.list[form->numbers[i]];
-
-        if (plan->steps[i] ? !rt_vary_may(v) : v->bits != plan->values[i].bits)
+        want = w->code ? dim_value(plan->table, w->code, &n) : (int64_t)w->bits;
+        if (plan->steps[i] ? !rt_vary_may(v) : (int64_t)v->bits != want)
             return false;
     }
     return true;
 }
 
-/* The values that were looked up become the numbers among them, and n. */
-static bool
-take_values(struct rt_values *values, const struct rt_form *form, int64_t n)
+/* n becomes the last of the values that were looked up. */
+static bell_status
+add_n(struct rt_values *values, int64_t n)
 {
-    size_t i;
-
-    if (host_grow((void **)&values->list, &values->cap, form->n_numbers + 1,
+    if (host_grow((void **)&values->list, &values->cap, values->n + 1,
                   sizeof(*values->list)) != 0)
-        return false;
-    for (i = 0; i < form->n_numbers; i++) {
-        assert(form->numbers[i] >= i); /* by first use */
-        values->list[i] = values->list[form->numbers[i]];
-    }
-    values->list[i++] = (struct rt_value){.bits = (uint64_t)n};
-    values->n = i;
-    return true;
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
+    values->list[values->n++] = (struct rt_value){.bits = (uint64_t)n};
+    return BELL_OK;
 }
 
 bell_status
-rt_sizes_find(struct tensor_runtime *rt, const struct rt_form *form,
-              uint32_t *out_plan)
+rt_sizes_take(struct tensor_runtime *rt, struct rt_plan *plan)
 {
-    uint64_t key = key_of(rt, form);
-    size_t i;
+    struct rt_values *values = &rt->values;
+    uint32_t rest, n;
 
-    *out_plan = RT_NO_PLAN;
-    for (i = 0; i < rt->n_sized; i++) {
-        const struct rt_sized *sized = &rt->sized[i];
-        struct rt_plan *plan = &rt->plans[sized->plan];
-        int64_t n;
-
-        if (sized->key != key || !same_form(&sized->form, form))
-            continue;
-        n = find_size(sized, form);
-        if (n < 0 || !fits_numbers(rt, plan, form))
-            continue;
-        if (!take_values(&rt->values, form, n))
-            return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
-        rt_sizes_take_symbols(plan, rt->values.list, rt->values.n);
-        *out_plan = sized->plan;
-        return rt_sizes_place(plan);
-    }
-    return BELL_OK;
+    if (plan->table && values->n < plan->n_values)
+        BELL_TRY(add_n(values, (int64_t)values->list[plan->first].bits));
+    n = plan->n_values - (uint32_t)__builtin_popcount(plan->symbols);
+    for (rest = plan->symbols; rest; rest &= rest - 1)
+        plan->counts->now[__builtin_ctz(rest)] =
+            (int64_t)values->list[n++].bits;
+    return rt_sizes_place(plan);
 }
 
 /* ---- making one ---- */
 
-/* The newest plan for one size of the form; NULL where there is none, or there
- * are enough plans for any size of it. */
+/* A size or offset of n: a * n + b. */
+struct extent {
+    int64_t a, b;
+};
+
+/* A structure that is looked at for any size. */
+struct sizing {
+    const struct tensor_runtime *rt;
+    struct rt_plan *plan;
+    struct extent *extents;  /* by value */
+    const struct uop **list; /* the structure */
+    size_t n_nodes;
+    int64_t min, max; /* that n can be */
+    bool is_refused;  /* no such graph for any size */
+};
+
+/* The newest plan for one size of the structure; NULL where there is none, or
+ * there are enough plans for any size of it. */
 static const struct rt_plan *
-find_example(const struct tensor_runtime *rt, const struct rt_form *form)
+find_example(const struct tensor_runtime *rt, const struct uop *sink)
 {
     const struct rt_plan *found = NULL;
     uint32_t n_sized = 0;
@@ -267,316 +92,228 @@ find_example(const struct tensor_runtime *rt, const struct rt_form *form)
     for (i = 0; i < rt->n_plans; i++) {
         const struct rt_plan *plan = &rt->plans[i];
 
-        if (plan->ops_hash != form->hash)
+        if (plan->sink != sink)
             continue;
-        n_sized += plan->any_size;
-        if (!plan->symbols && plan->next == RT_NO_PLAN)
+        n_sized += plan->table != NULL;
+        if (!plan->table && plan->next == RT_NO_PLAN)
             found = plan;
     }
     return n_sized < MAX_SIZED ? found : NULL;
 }
 
-/* Fills in what each size is of n, the first that differs, from two examples:
- * false where that is not a * n + b. */
+/* Fills in what each value is of n, the first size that differs from that of
+ * `old`. Numbers that are arguments of `old` or differ are arguments. False:
+ * that is not a * n + b, or a number may not be. */
 static bool
-fit_sizes(const struct rt_form *was, const struct rt_form *is,
-          struct rt_sized *out)
+fit_values(struct sizing *s, const struct rt_plan *old)
 {
-    int64_t v1, v2;
-    size_t i;
+    const struct rt_value *list = s->rt->values.list;
+    struct rt_plan *plan = s->plan;
+    uint32_t n = (uint32_t)s->rt->values.n, i;
+    int64_t was, by;
 
-    for (i = 0; i < is->n_sizes && was->sizes[i] == is->sizes[i]; i++)
-        ;
-    if (i == is->n_sizes)
+    for (i = 0;
+         i < n && !(list[i].is_size && list[i].bits != old->values[i].bits);)
+        i++;
+    if (i == n)
         return false;
-    out->first = i;
-    v1 = was->sizes[i];
-    v2 = is->sizes[i];
-    for (i = 0; i < is->n_sizes; i++) {
-        int64_t x1 = was->sizes[i], x2 = is->sizes[i];
-        struct rt_extent *at = &out->places[i];
+    plan->first = i;
+    was = (int64_t)old->values[i].bits;
+    by = (int64_t)list[i].bits - was;
+    for (i = 0; i < n; i++) {
+        int64_t x = (int64_t)old->values[i].bits, to = (int64_t)list[i].bits;
 
-        if (x1 < 0 || dim_is_expr(x1) || (x2 - x1) % (v2 - v1))
-            return false;
-        at->a = (x2 - x1) / (v2 - v1);
-        at->b = x1 - at->a * v1;
+        plan->values[i] = list[i];
+        if (list[i].dtype == UOP_VOID) {
+            if ((to - x) % by)
+                return false;
+            s->extents[i].a = (to - x) / by;
+            s->extents[i].b = x - s->extents[i].a * was;
+        } else if (to != x || old->steps[i]) {
+            if (!rt_vary_may(&list[i]))
+                return false;
+            plan->steps[i] = 1;
+        }
     }
+    plan->values[n].bits = list[plan->first].bits;
+    plan->steps[n] = 1;
+    plan->n_values = n + 1;
     return true;
 }
 
-/* The order in which a kernel reduces is that of its sizes: it shows in the
- * last bits of floats that add up, and in which zero is the greatest, 0 or
- * -0. */
-static bell_status
-reduces_floats(const struct uop *sink, bool *out_reduces)
+static struct extent
+extent_of(const struct sizing *s, int64_t d)
 {
-    const struct uop **list;
-    size_t n, i;
-
-    BELL_TRY(uop_canonical_order(sink, &list, &n));
-    *out_reduces = false;
-    for (i = 0; i < n; i++) {
-        const struct uop *u = list[i];
-
-        *out_reduces |=
-            u->op == UOP_SCAN || (u->op == UOP_REDUCE_AXIS && uop_is_float(u));
-    }
-    host_free(list);
-    return BELL_OK;
+    return rt_is_size(d) ? s->extents[rt_size_value(d)] : (struct extent){0, d};
 }
 
-/* The plan's values, from those looked up: numbers that are arguments of `old`
- * or differ from its are arguments, and so is n. False where one of them may
- * not be. */
-static bool
-choose_numbers(const struct tensor_runtime *rt, const struct rt_form *was,
-               const struct rt_form *is, const struct rt_plan *old,
-               struct rt_plan *plan)
+/* n is such that what varies with it is at least `least`. */
+static void
+bound_n(struct sizing *s, struct extent e, int64_t least)
+{
+    int64_t by = least - e.b;
+
+    if (e.a > 0 && by > 0 && (by + e.a - 1) / e.a > s->min)
+        s->min = (by + e.a - 1) / e.a;
+    if (e.a < 0 && by > 0)
+        s->is_refused = true;
+    else if (e.a < 0 && by / e.a < s->max)
+        s->max = by / e.a;
+}
+
+static struct extent
+without(struct extent x, struct extent y)
+{
+    return (struct extent){x.a - y.a, x.b - y.b};
+}
+
+/* A slice begins and ends in what it is of, a padding in what it makes. */
+static void
+bound_move(struct sizing *s, const struct uop *u, const struct uop_dims *shape)
+{
+    const struct uop_dims *from = uop_shape(&s->rt->graphs, u->src[0]);
+    uint32_t i;
+
+    for (i = 0; u->arg.dims->n == 4 * shape->n && i < shape->n; i++) {
+        int64_t value = u->arg.dims->d[2 * (shape->n + i)];
+        struct extent at, room;
+
+        if (!value)
+            continue;
+        at = s->extents[value - 1];
+        room = extent_of(s, u->arg.dims->d[2 * i + 1]);
+        if (u->op == UOP_SHRINK)
+            room = without(extent_of(s, from->d[i]), room);
+        bound_n(s, at, 0);
+        bound_n(s, without(room, at), 0);
+    }
+}
+
+/* What bounds n, and what has no such plan. The order of a reduction of floats
+ * is that of a kernel's sizes: it shows in the last bits of a sum, and in which
+ * zero is the greatest, 0 or -0. */
+static void
+bound_nodes(struct sizing *s)
 {
     size_t i;
+    uint32_t k;
 
-    for (i = 0; i < is->n_numbers; i++) {
-        const struct rt_value *v = &rt->values.list[is->numbers[i]];
+    for (i = 0; i < s->n_nodes; i++) {
+        const struct uop *u = s->list[i];
+        const struct uop_dims *shape = uop_shape(&s->rt->graphs, u);
 
-        plan->values[i] = *v;
-        if (v->bits == old->values[was->numbers[i]].bits &&
-            !old->steps[was->numbers[i]])
-            continue;
-        if (!rt_vary_may(v))
-            return false;
-        plan->steps[i] = 1;
+        s->is_refused |= u->op == UOP_ASSIGN || u->op == UOP_CALL ||
+                         u->op == UOP_SCAN ||
+                         (u->op == UOP_REDUCE_AXIS && uop_is_float(u));
+        /* its network is one of so many keys */
+        s->is_refused |=
+            u->op == UOP_SORT_AXIS && extent_of(s, shape->d[1]).a != 0;
+        for (k = 0; shape && k < shape->n; k++) /* 1 is another graph */
+            bound_n(s, extent_of(s, shape->d[k]), 2);
+        if (u->op == UOP_PAD || u->op == UOP_SHRINK)
+            bound_move(s, u, shape);
     }
-    plan->steps[i] = 1;
-    plan->n_values = (uint32_t)is->n_numbers + 1;
-    return true;
-}
-
-/* A graph being read in the order of its form. */
-struct reader {
-    const struct tensor_runtime *rt;
-    struct rt_sized *sized;
-    size_t at, nth;  /* size, number */
-    size_t *first;   /* by id: the first of its sizes */
-    bool is_refused; /* no such graph for any size */
-};
-
-/* a * n + b is at least `least` for all n of the symbol. */
-static void
-bound_size(struct reader *r, int64_t a, int64_t b, int64_t least)
-{
-    struct dim_symbol *n = &r->sized->table->symbols[0];
-    int64_t by = least - b;
-
-    if (a > 0 && by > 0 && (by + a - 1) / a > n->min)
-        n->min = (by + a - 1) / a;
-    if (a < 0 && by > 0)
-        r->is_refused = true;
-    else if (a < 0 && by / a < n->max)
-        n->max = by / a;
-}
-
-/* The next size as a word of the table. */
-static int64_t
-next_size(struct reader *r, int64_t least)
-{
-    const struct rt_extent *at = &r->sized->places[r->at++];
-    struct dim_table *t = r->sized->table;
-    int64_t d = dim_add(t, dim_mul(t, at->a, t->symbols[0].dim), at->b);
-
-    bound_size(r, at->a, at->b, least);
-    r->is_refused |= d == DIM_BAD;
-    return d;
-}
-
-static const struct uop_dims *
-next_sizes(struct reader *r, struct uop_graph *g, uint32_t n, int64_t least)
-{
-    int64_t d[2 * TN_MAX_RANK];
-    uint32_t i;
-
-    assert(n <= 2 * TN_MAX_RANK);
-    for (i = 0; i < n; i++)
-        d[i] = next_size(r, least);
-    return uop_dims(g, d, n);
-}
-
-/* A slice ends in what it is taken from. */
-static void
-bound_slice(struct reader *r, const struct uop *u, uint32_t n)
-{
-    const struct rt_extent *from = &r->sized->places[r->first[u->src[0]->id]];
-    const struct rt_extent *ends = &r->sized->places[r->at];
-    uint32_t i;
-
-    for (i = 0; i < n; i++)
-        bound_size(r, from[i].a - ends[2 * i + 1].a,
-                   from[i].b - ends[2 * i + 1].b, 0);
-}
-
-static const struct uop *
-read_node(struct reader *r, struct uop_graph *g, const struct uop *u,
-          const struct uop *const *built)
-{
-    const struct uop_dims *shape = uop_shape(&r->rt->graphs, u), *was;
-    const struct uop *src[UOP_MAX_CALL_SRC];
-    struct dim_table *t = r->sized->table;
-    int64_t d[TN_MAX_RANK + 1];
-    union uop_arg arg = u->arg;
-    uint32_t i, n = shape->n;
-
-    for (i = 0; i < u->n_src && i < UOP_MAX_CALL_SRC; i++)
-        src[i] = built[u->src[i]->id];
-    r->first[u->id] = r->at;
-    shape = next_sizes(r, g, n, 2); /* 1 is another graph */
-    if (!shape || g->failed)
-        return &uop_failed;
-    if (u->op == UOP_VAR) {
-        arg.i = (int64_t)r->nth++;
-    } else if (u->op == UOP_PAD || u->op == UOP_SHRINK) {
-        if (u->op == UOP_SHRINK)
-            bound_slice(r, u, n);
-        arg.dims = next_sizes(r, g, 2 * n, 0);
-    } else if (u->op == UOP_IOTA) {
-        arg.i = shape->d[0];
-    } else if (u->op == UOP_RESHAPE || u->op == UOP_EXPAND) {
-        arg.dims = shape;
-        was = uop_shape(g, src[0]);
-        r->is_refused |=
-            u->op == UOP_RESHAPE &&
-            !dims_same_numel(t, was->d, was->n, shape->d, shape->n);
-    } else if (u->op == UOP_BUFFER) {
-        d[0] = arg.dims->d[0];
-        memcpy(d + 1, shape->d, n * sizeof(*d));
-        arg.dims = uop_dims(g, d, n + 1);
-    } else if (uop_op_infos[u->op].arg_kind == UOP_ARG_DIMS) {
-        arg.dims = uop_dims(g, arg.dims->d, arg.dims->n);
-    }
-    r->is_refused |= u->op == UOP_ASSIGN || u->op == UOP_CALL;
-    /* its network is one of so many keys */
-    r->is_refused |= u->op == UOP_SORT_AXIS && dim_is_expr(shape->d[1]);
-    return g->failed
-               ? &uop_failed
-               : uop_new_shaped(g, u->op, u->dtype, arg, src, u->n_src, shape);
-}
-
-/* Makes the structure with its sizes as words in out->words. */
-static bell_status
-read_graph(struct reader *r, const struct uop *sink, struct rt_sized *out)
-{
-    const struct uop **list, **built;
-    struct uop_graph *g = &out->words;
-    union uop_arg none = {.bits = 0};
-    bool is_good;
-    size_t n, i;
-
-    BELL_TRY(uop_canonical_order(sink, &list, &n));
-    built = host_alloc(((size_t)sink->id + 1) * sizeof(*built));
-    r->first = host_alloc(((size_t)sink->id + 1) * sizeof(*r->first));
-    is_good = built && r->first;
-    g->has_marks = r->rt->labels != NULL;
-    for (i = 0; i + 1 < n && is_good; i++)
-        built[list[i]->id] = read_node(r, g, list[i], built);
-    for (i = 0; i < sink->n_src && is_good; i++)
-        list[i] = built[sink->src[i]->id];
-    if (is_good)
-        out->sink = uop_new(g, UOP_SINK, UOP_VOID, 1, none, list, sink->n_src);
-    host_free(list);
-    host_free(built);
-    host_free(r->first);
-    if (!is_good)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
-    return uop_graph_status(g);
 }
 
 /* The elements of all nodes at n. */
 static double
-work_at(const struct rt_sized *sized, int64_t n)
+work_at(const struct sizing *s, int64_t n)
 {
     double work = 0, each;
     size_t i;
     uint32_t k;
 
-    for (i = 0; i < sized->words.n_nodes; i++) {
-        const struct uop_dims *shape = sized->words.shapes[i];
+    for (i = 0; i < s->n_nodes; i++) {
+        const struct uop_dims *shape = uop_shape(&s->rt->graphs, s->list[i]);
 
-        for (each = 1, k = 0; shape && k < shape->n; k++)
-            each *= (double)dim_value(sized->table, shape->d[k], &n);
+        for (each = 1, k = 0; shape && k < shape->n; k++) {
+            struct extent e = extent_of(s, shape->d[k]);
+
+            each *= (double)e.a * (double)n + (double)e.b;
+        }
         work += each;
     }
     return work;
 }
 
-/* Lowers the bound to one at which the work is little, or n at most twice what
- * it is now. */
+/* Values become expressions of the plan's table. False: they cannot be, or a
+ * RESHAPE is one of this size alone. */
+static bool
+make_codes(struct sizing *s)
+{
+    struct rt_plan *plan = s->plan;
+    struct dim_table *t = plan->table;
+    int64_t n = dim_symbol(t, "n", s->min, s->max);
+    uint32_t k;
+    size_t i;
+
+    for (i = 0; i + 1 < plan->n_values; i++) {
+        if (plan->values[i].dtype != UOP_VOID || s->extents[i].a == 0)
+            continue;
+        plan->values[i].code =
+            dim_add(t, dim_mul(t, s->extents[i].a, n), s->extents[i].b);
+        if (plan->values[i].code == DIM_BAD)
+            return false;
+    }
+    for (i = 0; i < s->n_nodes; i++) {
+        const struct uop_dims *shape = uop_shape(&s->rt->graphs, s->list[i]);
+        int64_t from = 1, to = 1;
+
+        if (s->list[i]->op != UOP_RESHAPE)
+            continue;
+        for (k = 0; k < shape->n; k++)
+            to = dim_mul(t, to, rt_vary_place(plan, shape->d[k]));
+        shape = uop_shape(&s->rt->graphs, s->list[i]->src[0]);
+        for (k = 0; k < shape->n; k++)
+            from = dim_mul(t, from, rt_vary_place(plan, shape->d[k]));
+        if (from != to || from == DIM_BAD)
+            return false;
+    }
+    return true;
+}
+
+/* The plan is one for any size, where one can be made from the example. */
 static void
-choose_bound(struct rt_sized *out, int64_t now)
+size_plan(struct sizing *s, const struct rt_plan *old)
 {
-    struct dim_symbol *n = &out->table->symbols[0];
+    int64_t now;
 
-    while (n->max / 2 >= 2 * now && work_at(out, n->max) > SMALL_WORK)
-        n->max /= 2;
-}
-
-/* Begins the plan and its table, for what is read. */
-static bell_status
-begin_sized(const struct rt_form *form, struct rt_plan *plan,
-            struct rt_sized *out)
-{
-    out->places = host_calloc(form->n_sizes + 1, sizeof(*out->places));
-    out->table = host_alloc(sizeof(*out->table));
-    plan->values = host_calloc(form->n_numbers + 1, sizeof(*plan->values));
-    plan->steps = host_calloc(form->n_numbers + 1, sizeof(*plan->steps));
-    if (out->table)
-        dim_table_init(out->table);
-    if (!out->places || !out->table || !plan->values || !plan->steps)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
-    return BELL_OK;
-}
-
-/* What the sizes are of n is known: reads the structure. */
-static bell_status
-read_sized(struct tensor_runtime *rt, const struct rt_form *form,
-           struct rt_plan *plan, struct rt_sized *out)
-{
-    struct reader r = {.rt = rt, .sized = out};
-    int64_t now = form->sizes[out->first];
-    const struct dim_symbol *n = &out->table->symbols[0];
-
-    if (dim_symbol(out->table, "n", 1,
-                   GROWTH * now > ALWAYS ? GROWTH * now : ALWAYS) == DIM_BAD)
-        return BELL_OK;
-    out->key = key_of(rt, form);
-    plan->values[form->n_numbers].bits = (uint64_t)now;
-    BELL_TRY(rt_form_of(&rt->graphs, plan->sink, &rt->values, &out->form));
-    BELL_TRY(read_graph(&r, plan->sink, out));
-    if (!r.is_refused)
-        choose_bound(out, now);
-    plan->any_size = !r.is_refused && n->min <= now && now <= n->max;
-    plan->symbols = plan->any_size;
-    return BELL_OK;
+    if (!fit_values(s, old))
+        return;
+    now = (int64_t)s->plan->values[s->plan->first].bits;
+    s->min = 1;
+    s->max = GROWTH * now > ALWAYS ? GROWTH * now : ALWAYS;
+    bound_nodes(s);
+    while (s->max / 2 >= 2 * now && work_at(s, s->max) > SMALL_WORK)
+        s->max /= 2;
+    if (s->is_refused || now < s->min || now > s->max || !make_codes(s))
+        return;
+    s->plan->symbols = 1;
 }
 
 bell_status
-rt_sizes_build(struct tensor_runtime *rt, const struct rt_form *form,
-               struct rt_plan *plan, struct rt_sized *out)
+rt_sizes_make(struct tensor_runtime *rt, struct rt_plan *plan)
 {
-    const struct rt_plan *old = find_example(rt, form);
-    struct rt_values values = {0};
-    struct rt_form was = {0};
-    bell_status status;
-    bool reduces;
+    const struct rt_plan *old = find_example(rt, plan->sink);
+    struct sizing s = {.rt = rt, .plan = plan};
+    size_t n = rt->values.n;
+    bell_status status = BELL_OK;
 
-    BELL_TRY(reduces_floats(plan->sink, &reduces));
-    if (!old || reduces)
+    if (!old)
         return BELL_OK;
-    BELL_TRY(begin_sized(form, plan, out));
-    values.list = old->values;
-    values.n = old->n_values;
-    status = rt_form_of(&rt->graphs, old->sink, &values, &was);
-    if (status == BELL_OK && same_form(&was, form) &&
-        fit_sizes(&was, form, out) && choose_numbers(rt, &was, form, old, plan))
-        status = read_sized(rt, form, plan, out);
-    rt_form_fini(&was);
+    BELL_TRY(uop_canonical_order(plan->sink, &s.list, &s.n_nodes));
+    s.extents = host_calloc(n + 1, sizeof(*s.extents));
+    plan->values = host_calloc(n + 1, sizeof(*plan->values));
+    plan->steps = host_calloc(n + 1, sizeof(*plan->steps));
+    plan->table = host_alloc(sizeof(*plan->table));
+    if (plan->table)
+        dim_table_init(plan->table);
+    if (s.extents && plan->values && plan->steps && plan->table)
+        size_plan(&s, old);
+    else
+        status = bell_fail(BELL_E_NO_MEMORY, "out of memory making a plan");
+    host_free(s.extents);
+    host_free(s.list);
     return status;
 }
 
@@ -598,17 +335,6 @@ rt_sizes_count(struct rt_plan *plan, struct dim_table *table)
     host_free(plan->counts);
     plan->counts = c;
     return BELL_OK;
-}
-
-void
-rt_sizes_take_symbols(struct rt_plan *plan, const struct rt_value *values,
-                      size_t n)
-{
-    uint32_t rest;
-
-    n -= (size_t)__builtin_popcount(plan->symbols);
-    for (rest = plan->symbols; rest; rest &= rest - 1)
-        plan->counts->now[__builtin_ctz(rest)] = (int64_t)values[n++].bits;
 }
 
 static void

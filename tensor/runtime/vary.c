@@ -19,9 +19,6 @@
 #include "tensor/core/node.h"
 #include "tensor/runtime/runtime.h"
 
-/* log2 of the elements that the widest access takes: 16 bytes of 1 each. */
-#define MAX_STEP 4
-
 /* Plans that differ in sizes alone before the program is told. */
 #define MANY_PLANS 32
 
@@ -29,164 +26,6 @@ static bool
 has_wgmma(const struct tensor_runtime *rt)
 {
     return rt->target.lower.wgmma_k[UOP_F16] > 0;
-}
-
-/* ---- what a graph has of them ---- */
-
-/* The number of a new one; -1 when out of memory, which fails rt->into. */
-static int64_t
-add_value(struct tensor_runtime *rt, uint64_t bits, enum uop_dtype dtype,
-          uint32_t max_step, bool is_fixed)
-{
-    struct rt_values *values = &rt->values;
-
-    if (host_grow((void **)&values->list, &values->cap, values->n + 1,
-                  sizeof(*values->list)) != 0) {
-        rt->into->failed = true;
-        return -1;
-    }
-    values->list[values->n] = (struct rt_value){
-        .bits = bits,
-        .dtype = (uint8_t)dtype,
-        .max_step = (uint8_t)max_step,
-        .is_fixed = is_fixed,
-    };
-    return (int64_t)values->n++;
-}
-
-const struct uop *
-rt_vary_number(struct tensor_runtime *rt, const struct uop *u)
-{
-    const struct uop_dims *scalar = uop_dims(rt->into, NULL, 0);
-    union uop_arg number;
-
-    assert(u->op == UOP_CONST);
-    number.i = add_value(rt, u->arg.bits, u->dtype, 0, u->dtype == UOP_BOOL);
-    if (number.i < 0 || !scalar)
-        return &uop_failed;
-    return uop_new_shaped(rt->into, UOP_VAR, u->dtype, number, NULL, 0, scalar);
-}
-
-/* The number of a value that is a size of symbols. */
-static int64_t
-add_varied_code(struct tensor_runtime *rt, int64_t code)
-{
-    struct rt_values *values = &rt->values;
-    int64_t i = add_value(rt, (uint64_t)dim_value(values->dims, code, NULL),
-                          UOP_VOID, 0, false);
-
-    if (i >= 0) {
-        values->list[i].code = code;
-        values->n_codes++;
-    }
-    return i;
-}
-
-void
-rt_vary_shape(struct tensor_runtime *rt, const struct uop_dims *shape)
-{
-    uint32_t i;
-
-    for (i = 0; rt->values.dims && i < shape->n; i++)
-        rt->values.symbols |= dim_symbols(rt->values.dims, shape->d[i]);
-}
-
-bell_status
-rt_vary_symbols(struct tensor_runtime *rt)
-{
-    uint32_t rest;
-
-    if (rt->values.odd)
-        return bell_fail(BELL_BAD_SHAPE, "%s", rt->values.odd);
-    for (rest = rt->values.symbols; rest; rest &= rest - 1) {
-        if (add_varied_code(
-                rt, rt->values.dims->symbols[__builtin_ctz(rest)].dim) < 0)
-            return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
-    }
-    return BELL_OK;
-}
-
-/* Sums of sizes; plain ones where there are no symbols. */
-static int64_t
-sum_of(struct dim_table *dims, int64_t a, int64_t b)
-{
-    return dims ? dim_add(dims, a, b) : a + b;
-}
-
-static int64_t
-difference(struct dim_table *dims, int64_t a, int64_t b)
-{
-    return dims ? dim_sub(dims, a, b) : a - b;
-}
-
-/* log2 of the factor of an offset along the axis that can matter: what is
- * behind the axis has one of its own, where the tensor lies as it is. */
-static uint32_t
-max_step_of(const struct tensor_runtime *rt, const struct uop_dims *from,
-            uint32_t axis)
-{
-    uint32_t log2 = 0, i;
-
-    for (i = axis + 1; i < from->n && !has_wgmma(rt); i++) {
-        if (from->d[i] > 0 && !dim_is_expr(from->d[i]))
-            log2 += log2_floor(lowest_bit((uint64_t)from->d[i]));
-    }
-    return log2 < MAX_STEP ? MAX_STEP - log2 : 0;
-}
-
-const struct uop_dims *
-rt_vary_move(struct tensor_runtime *rt, const struct uop *u,
-             const struct uop_dims *from)
-{
-    const int64_t *arg = u->arg.dims->d;
-    int64_t d[4 * TN_MAX_RANK];
-    uint32_t n = from->n, i;
-    bool varies = false;
-
-    assert(u->arg.dims->n == 2 * n && n <= TN_MAX_RANK);
-    memset(d, 0, sizeof(d));
-    for (i = 0; i < n; i++) {
-        bool shrinks = u->op == UOP_SHRINK;
-        int64_t at = arg[2 * i], end = arg[2 * i + 1], *var = &d[2 * (n + i)];
-        int64_t size = shrinks ? difference(rt->values.dims, end, at)
-                               : sum_of(rt->values.dims, at, end);
-
-        d[2 * i + 1] = size;
-        if (size == (shrinks ? from->d[i] : 0)) /* there is no room */
-            continue;
-        if (dim_is_expr(at))
-            var[0] = 1 + add_varied_code(rt, at);
-        else
-            var[0] = 1 + add_value(rt, (uint64_t)at, UOP_VOID,
-                                   max_step_of(rt, from, i), false);
-        var[1] = 1;
-        varies = true;
-    }
-    return uop_dims(rt->into, d, varies ? 4 * n : 2 * n);
-}
-
-/* What was only moved or converted. */
-static const struct uop *
-peel(const struct uop *u)
-{
-    while (uop_has(u, UOP_FLAG_MOVE) || u->op == UOP_CAST)
-        u = u->src[0];
-    return u;
-}
-
-void
-rt_vary_note(struct tensor_runtime *rt, enum uop_op op,
-             const struct uop *const *src)
-{
-    const struct uop *exponent;
-
-    if (op == UOP_REDUCE_AXIS)
-        rt->values.has_product |= peel(src[0])->op == UOP_MUL;
-    if (op != UOP_POW)
-        return;
-    exponent = peel(src[1]);
-    if (exponent->op == UOP_VAR)
-        rt->values.list[exponent->arg.i].is_fixed = true;
 }
 
 /* ---- which plan is for them ---- */
@@ -217,7 +56,7 @@ step_of(const struct rt_value *v)
 
     if (v->dtype != UOP_VOID)
         return 1;
-    log2 = v->bits ? log2_floor(lowest_bit(v->bits)) : MAX_STEP;
+    log2 = v->bits ? log2_floor(lowest_bit(v->bits)) : v->max_step;
     return 1 + (log2 < v->max_step ? log2 : v->max_step);
 }
 
@@ -346,7 +185,7 @@ is_term(const struct uop *u, const struct uop *of)
     if (of->op != UOP_MUL && of->op != UOP_ADD && of->op != UOP_SUB)
         return false;
     return (of->src[0] == u) != (of->src[1] == u) &&
-           peel(of->src[of->src[0] == u])->op != UOP_VAR;
+           rt_vary_peel(of->src[of->src[0] == u])->op != UOP_VAR;
 }
 
 /* Is arithmetic with the number done, whichever it is? */
@@ -417,12 +256,13 @@ find_rows(const struct uop_graph *g, const struct uop *const *list, size_t n,
 
 /* Behind rows that begin the tensor others of as many may follow. */
 static uint8_t
-guess_step(const struct tensor_runtime *rt, const struct uop *u, int64_t value)
+guess_step(const struct tensor_runtime *rt, const struct rt_plan *plan,
+           const struct uop *u, int64_t value)
 {
     struct rt_value v = rt->values.list[value];
 
     if (u->op == UOP_SHRINK && !v.bits && !has_exact_steps(rt))
-        v.bits = (uint64_t)(u->arg.dims->d[1] - u->arg.dims->d[0]);
+        v.bits = (uint64_t)rt_vary_place(plan, u->arg.dims->d[1]);
     return (uint8_t)step_of(&v);
 }
 
@@ -447,7 +287,7 @@ rt_vary_guess(const struct tensor_runtime *rt, struct rt_plan *plan)
             value = 1 + list[i]->arg.i;
         if (!value)
             continue;
-        plan->steps[value - 1] = guess_step(rt, list[i], value - 1);
+        plan->steps[value - 1] = guess_step(rt, plan, list[i], value - 1);
         is_any = true;
     }
     host_free(list);
@@ -472,46 +312,65 @@ rt_vary_word(const struct tensor_runtime *rt, const struct rt_plan *plan,
 
 /* ---- its graph ---- */
 
-struct build {
-    const struct rt_plan *plan;
-    const struct uop_graph *from; /* that the structure is in */
-    struct uop_graph *g;
-};
+int64_t
+rt_vary_place(const struct rt_plan *plan, int64_t d)
+{
+    const struct rt_value *v;
+
+    if (!rt_is_size(d))
+        return d;
+    v = &plan->values[rt_size_value(d)];
+    return v->code ? v->code : (int64_t)v->bits;
+}
+
+static const struct uop_dims *
+place_dims(const struct rt_plan *plan, struct uop_graph *g,
+           const struct uop_dims *dims)
+{
+    int64_t d[4 * TN_MAX_RANK];
+    uint32_t i;
+
+    assert(dims->n <= sizeof(d) / sizeof(*d));
+    for (i = 0; i < dims->n; i++)
+        d[i] = rt_vary_place(plan, dims->d[i]);
+    return uop_dims(g, d, dims->n);
+}
 
 /* The arg of a movement with offsets that are constants of the plan in
  * place. */
 static const struct uop_dims *
-place_offsets(struct build *b, const struct uop *u)
+place_offsets(const struct rt_plan *plan, struct uop_graph *g,
+              const struct uop *u)
 {
-    const struct rt_plan *plan = b->plan;
     const struct uop_dims *arg = u->arg.dims;
-    int64_t d[4 * TN_MAX_RANK], at;
+    int64_t d[4 * TN_MAX_RANK];
     uint32_t n = arg->n / 4, i;
     bool varies = false;
 
-    memcpy(d, arg->d, arg->n * sizeof(d[0]));
+    memset(d, 0, sizeof(d));
     for (i = 0; i < n; i++) {
-        int64_t *var = &d[2 * (n + i)];
+        const int64_t *var = &arg->d[2 * (n + i)];
+        int64_t size = rt_vary_place(plan, arg->d[2 * i + 1]), at = 0;
         uint32_t step = var[0] ? plan->steps[var[0] - 1] : 0;
 
-        if (var[0] && !step) {
-            at = (int64_t)plan->values[var[0] - 1].bits;
-            d[2 * i] = at;
-            d[2 * i + 1] = sum_of(b->g->sizes, d[2 * i + 1],
-                                  u->op == UOP_SHRINK ? at : -at);
+        if (var[0] && !step)
+            at = rt_vary_place(plan, rt_size_of((uint32_t)var[0] - 1));
+        d[2 * i] = at;
+        d[2 * i + 1] = u->op == UOP_SHRINK ? dim_plus(g->sizes, size, at)
+                                           : dim_less(g->sizes, size, at);
+        if (step) {
+            d[2 * (n + i)] = var[0];
+            d[2 * (n + i) + 1] = (int64_t)1 << (step - 1);
+            varies = true;
         }
-        var[0] = step ? var[0] : 0;
-        var[1] = step ? (int64_t)1 << (step - 1) : 0;
-        varies |= step != 0;
     }
-    return uop_dims(b->g, d, varies ? 4 * n : 2 * n);
+    return uop_dims(g, d, varies ? 4 * n : 2 * n);
 }
 
 static const struct uop *
-build_node(struct build *b, const struct uop *u, const struct uop *const *built)
+build_node(const struct rt_plan *plan, struct uop_graph *g, const struct uop *u,
+           const struct uop_dims *shape, const struct uop *const *built)
 {
-    const struct rt_plan *plan = b->plan;
-    const struct uop_dims *shape = uop_shape(b->from, u);
     const struct uop *src[UOP_MAX_CALL_SRC];
     union uop_arg arg = u->arg;
     enum uop_op op = u->op;
@@ -523,32 +382,34 @@ build_node(struct build *b, const struct uop *u, const struct uop *const *built)
         op = UOP_CONST;
         arg.bits = plan->values[u->arg.i].bits;
     }
-    if ((op == UOP_PAD || op == UOP_SHRINK) && arg.dims->n > 2 * shape->n)
-        arg.dims = place_offsets(b, u);
+    if (op == UOP_IOTA)
+        arg.i = rt_vary_place(plan, arg.i);
+    else if (op == UOP_PAD || op == UOP_SHRINK)
+        arg.dims = arg.dims->n > 2 * shape->n ? place_offsets(plan, g, u)
+                                              : place_dims(plan, g, arg.dims);
     else if (uop_op_infos[op].arg_kind == UOP_ARG_DIMS)
-        arg.dims = uop_dims(b->g, arg.dims->d, arg.dims->n);
-    shape = uop_dims(b->g, shape->d, shape->n);
-    return b->g->failed
+        arg.dims = place_dims(plan, g, arg.dims);
+    shape = place_dims(plan, g, shape);
+    return g->failed
                ? &uop_failed
-               : uop_new_shaped(b->g, op, u->dtype, arg, src, u->n_src, shape);
+               : uop_new_shaped(g, op, u->dtype, arg, src, u->n_src, shape);
 }
 
 bell_status
 rt_vary_build(const struct rt_plan *plan, const struct uop_graph *from,
-              const struct uop *sink, struct uop_graph *g,
-              const struct uop **roots)
+              struct uop_graph *g, const struct uop **roots)
 {
-    struct build b = {.plan = plan, .from = from, .g = g};
-    const struct uop **list, **built;
+    const struct uop *sink = plan->sink, **list, **built;
     uint32_t n_roots = sink->n_src;
     size_t n, i;
 
     BELL_TRY(uop_canonical_order(sink, &list, &n));
-    built = host_alloc(from->n_nodes * sizeof(*built) + 1);
+    built = host_alloc(((size_t)sink->id + 1) * sizeof(*built));
     g->has_marks = from->has_marks;
     for (i = 0; i + 1 < n && built; i++) {
         g->mark = (uint32_t)i + 1; /* named.h */
-        built[list[i]->id] = build_node(&b, list[i], built);
+        built[list[i]->id] =
+            build_node(plan, g, list[i], uop_shape(from, list[i]), built);
     }
     for (i = 0; i < n_roots && built; i++)
         roots[i] = built[sink->src[n_roots - 1 - i]->id];
@@ -593,38 +454,42 @@ function_of(const struct uop *u)
 }
 
 static void
-print_shape(const struct uop_graph *g, const struct uop *u, char *text,
-            size_t size_bytes)
+print_shape(const struct rt_plan *plan, const struct uop_dims *shape,
+            char *text, size_t size_bytes)
 {
-    const struct uop_dims *shape = uop_shape(g, u);
     size_t at = 0;
     uint32_t i;
 
     text[0] = 0;
-    for (i = 0; shape && i < shape->n && at + 24 < size_bytes; i++)
-        at += (size_t)snprintf(text + at, size_bytes - at, "%s%lld",
-                               i ? "x" : "", (long long)shape->d[i]);
+    for (i = 0; shape && i < shape->n && at + 24 < size_bytes; i++) {
+        int64_t d = shape->d[i];
+
+        d = rt_is_size(d) ? (int64_t)plan->values[rt_size_value(d)].bits : d;
+        at += (size_t)snprintf(text + at, size_bytes - at, "%s%" PRId64,
+                               i ? "x" : "", d);
+    }
 }
 
-/* The first node of `list` that the graph of the other plan has otherwise. */
+/* The first node that a size is of which the other plan has otherwise. */
 static const struct uop *
-find_difference(struct tensor_runtime *rt, const struct uop *const *list,
-                size_t n, const struct rt_plan *other)
+find_difference(const struct tensor_runtime *rt, const struct rt_plan *plan,
+                const struct rt_plan *other, const struct uop *const *list,
+                size_t n)
 {
-    const struct uop **was, *found = NULL;
-    size_t n_was, i;
+    size_t i;
+    uint32_t k;
 
-    if (uop_canonical_order(other->sink, &was, &n_was) != BELL_OK) {
-        bell_error_clear();
-        return NULL;
+    for (i = 0; i < n; i++) {
+        const struct uop_dims *shape = uop_shape(&rt->graphs, list[i]);
+
+        for (k = 0; shape && k < shape->n; k++) {
+            if (rt_is_size(shape->d[k]) &&
+                plan->values[rt_size_value(shape->d[k])].bits !=
+                    other->values[rt_size_value(shape->d[k])].bits)
+                return list[i];
+        }
     }
-    for (i = 0; i < n && i < n_was && !found; i++) {
-        if (list[i]->arg.bits != was[i]->arg.bits ||
-            uop_shape(&rt->graphs, list[i]) != uop_shape(&rt->graphs, was[i]))
-            found = list[i];
-    }
-    host_free(was);
-    return found;
+    return NULL;
 }
 
 static void
@@ -637,20 +502,20 @@ explain_sizes(struct tensor_runtime *rt, uint32_t number,
     char shape[160];
 
     for (i = 0; i < number; i++) {
-        if (rt->plans[i].ops_hash != plan->ops_hash || rt->plans[i].any_size)
+        if (rt->plans[i].sink != plan->sink || rt->plans[i].table)
             continue;
         other = i;
         n_same++;
     }
     if (other != RT_NO_PLAN)
-        u = find_difference(rt, list, n, &rt->plans[other]);
+        u = find_difference(rt, plan, &rt->plans[other], list, n);
     if (!u) {
         LOG(LOG_PLAN, "plan %u, %u kernels: a new graph of %zu nodes", number,
             plan->sched.n_items, n);
         return;
     }
-    print_shape(&rt->graphs, u, shape, sizeof(shape));
-    if (plan->any_size) {
+    print_shape(plan, uop_shape(&rt->graphs, u), shape, sizeof(shape));
+    if (plan->table) {
         LOG(LOG_PLAN,
             "plan %u, %u kernels: as plan %u, but of any size up to %" PRId64
             ", an argument now: %s, %s",
@@ -706,7 +571,7 @@ rt_vary_explain(struct tensor_runtime *rt, uint32_t number)
     const struct uop **list;
     size_t n;
 
-    if (plan->next != RT_NO_PLAN) {
+    if (plan->next != RT_NO_PLAN && !plan->table) {
         if (LOG_ON(LOG_PLAN))
             explain_values(rt, number);
         return;

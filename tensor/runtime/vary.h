@@ -1,15 +1,16 @@
 /* What may differ from one run of a plan to the next: the numbers of a graph,
- * and where its slices begin and its paddings end.
+ * its sizes, and where its slices begin and its paddings end.
  *
- * A graph is known by its structure, in which each of these is a VAR. The
- * first plan of a structure has them as constants, so that a program that runs
- * once is as fast as can be; but for a few in small graphs, which cost kernels
- * nothing (rt_vary_guess). A structure that comes again with other values gets
- * a plan in which those that changed are arguments of its kernels. Results are
- * the same to the bit.
+ * A graph is known by its structure, in which each of these is a value
+ * (number.c). The first plan of a structure and its sizes has them as constants,
+ * so that a program that runs once is as fast as can be; but for a few in small
+ * graphs, which cost kernels nothing (rt_vary_guess). When these come again with
+ * other numbers and offsets they get a plan in which those that changed are
+ * arguments of its kernels. Results are the same to the bit.
  *
  * Stays a constant, whatever it is: an exponent, which decides how a power is
- * made; a bool; a number that arithmetic knows (vary.c lists them).
+ * made; a bool; a number that arithmetic knows (vary.c lists them). So does a
+ * size, but in plans for any size (sizes.h).
  *
  * Wide accesses need an offset whose factor of two is known: an argument is
  * the offset divided by it, and a plan is for the offsets that it divides.
@@ -31,17 +32,20 @@ struct uop_dims;
 
 /* One of them, as it is in one graph. */
 struct rt_value {
-    uint64_t bits;    /* of the number; or an offset, in elements */
-    uint8_t dtype;    /* enum uop_dtype of the number; VOID: an offset */
+    uint64_t bits;    /* of the number; or an offset or size, in elements */
+    uint8_t dtype;    /* enum uop_dtype of the number; VOID: it is no number */
     uint8_t max_step; /* offset: log2 of the factor that can matter */
     bool is_fixed;    /* stays a constant, from what it is used for */
-    int64_t code; /* a size of symbols (uops/dim.h): always an argument; or 0 */
+    bool is_size;
+    int64_t code; /* a size of symbols (uops/dim.h): of the program's, always an
+                   * argument; in a plan for any size, in its place; or 0 */
 };
 
 /* What has been found in the graph that is being looked up. */
 struct rt_values {
     struct rt_value *list;
     size_t n, cap;
+    uint64_t sizes_hash;    /* of those that are sizes */
     bool has_product;       /* is added up */
     struct dim_table *dims; /* the context's; NULL: it has no symbols */
     uint32_t n_codes;       /* values with one */
@@ -50,26 +54,33 @@ struct rt_values {
     const char *odd;        /* why there is no plan for that; or NULL */
 };
 
-/* The VAR in place of a CONST, a node of rt->into. */
-const struct uop *rt_vary_number(struct tensor_runtime *rt,
-                                 const struct uop *u);
+/* What stands for value i among the sizes of a structure. */
+static inline int64_t
+rt_size_of(uint32_t value)
+{
+    return -2 - (int64_t)value;
+}
 
-/* The arg of a PAD or SHRINK with what varies of it as VARs, in rt->into;
- * NULL when out of memory. */
-const struct uop_dims *rt_vary_move(struct tensor_runtime *rt,
-                                    const struct uop *u,
-                                    const struct uop_dims *from);
+static inline bool
+rt_is_size(int64_t d)
+{
+    return d < -1;
+}
 
-/* Notes the symbols of a node's shape. */
-void rt_vary_shape(struct tensor_runtime *rt, const struct uop_dims *shape);
-/* Adds the symbols' values to those of the graph, after all nodes. Fails where
- * there is no plan for such sizes. */
-BELL_MUST_CHECK bell_status rt_vary_symbols(struct tensor_runtime *rt);
+static inline uint32_t
+rt_size_value(int64_t d)
+{
+    return (uint32_t)(-2 - d);
+}
 
-/* Notes what the use of `src`, sources of such an op in rt->into, says of
- * them. */
-void rt_vary_note(struct tensor_runtime *rt, enum uop_op op,
-                  const struct uop *const *src);
+/* What was only moved or converted. */
+static inline const struct uop *
+rt_vary_peel(const struct uop *u)
+{
+    while (uop_has(u, UOP_FLAG_MOVE) || u->op == UOP_CAST)
+        u = u->src[0];
+    return u;
+}
 
 /* Is the plan one for the values of the graph that is looked up? */
 bool rt_vary_fits(const struct tensor_runtime *rt, const struct rt_plan *plan);
@@ -96,13 +107,14 @@ void rt_vary_fix(struct rt_plan *plan);
  * there is none. */
 bool rt_vary_guess(const struct tensor_runtime *rt, struct rt_plan *plan);
 
-/* Makes the plan's graph in `g`, which is empty, with only those as VARs that
- * are arguments of the plan. `from` is the graph of plan->sink, or one of its
- * own with the structure under `sink`. Where sizes vary, they are expressions
- * of g->sizes. roots[] has room for those of the sink. */
+/* The size of the plan that d is in its structure. */
+int64_t rt_vary_place(const struct rt_plan *plan, int64_t d);
+
+/* Makes the plan's graph in `g`, which is empty, from its structure in `from`,
+ * with only those as VARs that are arguments of the plan. Where sizes vary, they
+ * are expressions of g->sizes. roots[] has room for those of plan->sink. */
 BELL_MUST_CHECK bell_status rt_vary_build(const struct rt_plan *plan,
                                           const struct uop_graph *from,
-                                          const struct uop *sink,
                                           struct uop_graph *g,
                                           const struct uop **roots);
 
