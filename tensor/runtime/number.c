@@ -180,7 +180,7 @@ copy_move(struct copying *c)
     uint32_t n = c->shape->n, i;
     bool shrinks = c->u->op == UOP_SHRINK;
 
-    memset(c->move, 0, sizeof(c->move));
+    memset(c->move, 0, 4 * n * sizeof(*c->move));
     c->n_move = 2 * n;
     for (i = 0; i < n; i++) {
         int64_t at = arg[2 * i], end = arg[2 * i + 1];
@@ -262,11 +262,14 @@ copy_node(struct rt_run *run, const struct uop *u)
 {
     struct tensor_runtime *rt = run->rt;
     struct uop_graph *to = &rt->graphs;
-    struct copying c = {.run = run, .u = u, .to = &c.d[1]};
+    struct copying c; /* of 2 KiB: not cleared */
     union uop_arg arg = u->arg;
     const struct uop_dims *shape;
     uint32_t i;
 
+    c.run = run;
+    c.u = u;
+    c.to = &c.d[1];
     for (i = 0; i < u->n_src && i < UOP_MAX_CALL_SRC; i++)
         c.src[i] = rt->copies[u->src[i]->id].to;
     if (u->op == UOP_DETACH)
@@ -275,6 +278,7 @@ copy_node(struct rt_run *run, const struct uop *u)
         return copy_number(rt, u);
     note_use(rt, u->op, c.src);
     c.shape = uop_shape(&run->ctx->graph, u);
+    c.from = NULL;
     if (u->n_src) {
         c.from = uop_shape(&run->ctx->graph, u->src[0]);
         c.was = uop_shape(to, c.src[0])->d;

@@ -14,6 +14,8 @@
 #define ALWAYS     2048 /* that a size may be, */
 #define GROWTH     8    /* or so many times what it is */
 #define SMALL_WORK 4e6  /* elements computed: what is too much costs little */
+#define MUCH_MORE  4    /* times the size at hand that there is memory for, */
+#define FEW_BYTES  (1 << 20) /* where that is more */
 
 /* ---- finding one ---- */
 
@@ -376,18 +378,20 @@ rt_sizes_place(struct rt_plan *plan)
 {
     struct rt_counts *c = plan->counts;
     bell_status status = BELL_OK;
-    bool grows = false;
+    bool changes = false;
     uint32_t s;
 
     for (s = 0; s < DIM_MAX_SYMBOLS; s++) {
-        if (c->now[s] <= c->placed[s])
+        if (c->now[s] <= c->placed[s] &&
+            (plan->scratch_bytes < FEW_BYTES ||
+             c->placed[s] <= MUCH_MORE * c->now[s]))
             continue;
-        grows = true;
+        changes = true;
         c->placed[s] = c->now[s] + c->now[s] / 2;
         if (c->placed[s] > c->most[s])
             c->placed[s] = c->most[s];
     }
-    if (grows) {
+    if (changes) {
         status = count_most_elems(plan);
         if (status == BELL_OK)
             status = rt_place_buffers(plan, NULL);
