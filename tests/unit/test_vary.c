@@ -636,10 +636,38 @@ check_lengths(bool from_first, size_t n_plans)
     bell_context_destroy(ctx);
 }
 
+/* A loop whose lengths are compiled each, since floats add up: one structure
+ * for all of them. */
+static void
+check_compiled(void)
+{
+    const struct tensor_runtime *rt;
+    struct bell_context *ctx;
+    float out[N_COLS];
+    struct bell_tensor *x;
+    size_t n_nodes = 0;
+    int i;
+
+    assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+    rt = ctx->runtime;
+    x = matrix(ctx);
+    for (i = 2; i < 32; i++) {
+        struct bell_tensor *y = bell_narrow(x, 0, 0, (int64_t)i);
+
+        y = bell_sum(bell_mul_scalar(y, 2), BELL_DIMS(0), false);
+        assert_int_equal(bell_read(y, out, sizeof(out)), BELL_OK);
+        n_nodes = i == 2 ? rt->graphs.n_nodes : n_nodes;
+        assert_int_equal(rt->graphs.n_nodes, n_nodes);
+    }
+    assert_int_equal(rt->n_plans, 30);
+    bell_context_destroy(ctx);
+}
+
 static void
 test_lengths(void **state)
 {
     (void)state;
+    check_compiled();
     check_lengths(true, 2);
     check_lengths(false, 2);
 }
