@@ -77,6 +77,13 @@ is_attend_product(const struct sched *s, const struct uop *u)
 }
 
 static int64_t
+times(const struct uop_graph *g, int64_t a, int64_t b)
+{
+    return g->sizes ? dim_mul(g->sizes, a, b) : a * b;
+}
+
+/* How many elements, for all values of symbols; DIM_BAD: not known. */
+static int64_t
 numel(const struct uop_graph *g, const struct uop *u)
 {
     const struct uop_dims *dims = uop_shape(g, u);
@@ -84,7 +91,28 @@ numel(const struct uop_graph *g, const struct uop *u)
     uint32_t i;
 
     for (i = 0; i < dims->n; i++)
-        n *= dims->d[i];
+        n = times(g, n, dims->d[i]);
+    return n;
+}
+
+static bool
+as_many(const struct uop_graph *g, const struct uop *a, const struct uop *b)
+{
+    int64_t n = numel(g, a);
+
+    return n != DIM_BAD && n == numel(g, b);
+}
+
+/* How many elements there can be. */
+static int64_t
+most_of(const struct uop_graph *g, const struct uop *u)
+{
+    const struct uop_dims *dims = uop_shape(g, u);
+    int64_t n = 1;
+    uint32_t i;
+
+    for (i = 0; i < dims->n; i++)
+        n *= sched_most(g, dims->d[i]);
     return n;
 }
 
@@ -156,7 +184,7 @@ move_axis(const struct uop_graph *g, const struct uop *u, int64_t size,
 {
     const struct uop_dims *from = uop_shape(g, u->src[0]),
                           *to = uop_shape(g, u);
-    int64_t inner = 1;
+    int64_t inner = 1, have = 1;
     uint32_t i, from_axis = *axis;
 
     if (u->op == UOP_PERMUTE) {
@@ -165,18 +193,16 @@ move_axis(const struct uop_graph *g, const struct uop *u, int64_t size,
         *axis = i;
     } else if (u->op == UOP_RESHAPE) {
         for (i = from->n; --i > *axis;)
-            inner *= from->d[i];
-        for (i = to->n; i > 0 && (inner > 1 || to->d[i - 1] == 1); i--) {
-            if (inner % to->d[i - 1])
-                return false;
-            inner /= to->d[i - 1];
-        }
-        if (i == 0)
+            inner = times(g, inner, from->d[i]);
+        for (i = to->n; i > 0 && (have != inner || to->d[i - 1] == 1); i--)
+            have = times(g, have, to->d[i - 1]);
+        if (i == 0 || inner == DIM_BAD)
             return false;
         *axis = i - 1;
+        return g->sizes ? dim_floormod(g->sizes, to->d[*axis], size) == 0
+                        : to->d[*axis] % size == 0;
     }
-    return u->op == UOP_RESHAPE ? to->d[*axis] % size == 0
-                                : to->d[*axis] == from->d[from_axis];
+    return to->d[*axis] == from->d[from_axis];
 }
 
 /* Is the sum over the keys, E's last axis? */
@@ -229,16 +255,18 @@ fits_attention(const struct sched *s, const struct match *m)
     const struct uop_graph *g = s->g;
     const struct uop_dims *rows = uop_shape(g, m->max);
     uint32_t axes = uop_reduce_axes(m->max), last = rows->n - 1;
-    int64_t n = numel(g, m->max);
+    int64_t n = most_of(g, m->max), n_rows;
 
-    return rows->n >= 2 && axes == 1u << last && n &&
-           (rows->d[last - 1] >= MIN_ROWS ||
-            (s->target->attends & LOWER_ATTENDS_SIZES &&
-             rows->d[last - 1] >= 2 && numel(g, m->exp) / n <= FEW_BY_FEW) ||
+    if (rows->n < 2 || axes != 1u << last || !n || !most_of(g, m->score))
+        return false;
+    n_rows = sched_most(g, rows->d[last - 1]);
+    return (n_rows >= MIN_ROWS ||
+            (s->target->attends & LOWER_ATTENDS_SIZES && n_rows >= 2 &&
+             most_of(g, m->exp) / n <= FEW_BY_FEW) ||
             (s->target->attends & LOWER_ATTENDS_FEW &&
-             numel(g, m->exp) / n >= FEW_KEYS)) &&
-           numel(g, m->out) / n <= MAX_WIDE && numel(g, m->score) &&
-           numel(g, m->score->src[0]) / numel(g, m->score) <= MAX_WIDE;
+             most_of(g, m->exp) / n >= FEW_KEYS)) &&
+           most_of(g, m->out) / n <= MAX_WIDE &&
+           most_of(g, m->score->src[0]) / most_of(g, m->score) <= MAX_WIDE;
 }
 
 static bool
@@ -289,7 +317,7 @@ is_back(const struct sched *s, const struct list *l, const struct match *m,
 {
     return s->target->attends & LOWER_ATTENDS_BACK && is_sum_of_products(u) &&
            is_inner(l, u->src[0]->src[0]) != is_inner(l, u->src[0]->src[1]) &&
-           numel(s->g, u->src[0]) > numel(s->g, m->score);
+           most_of(s->g, u->src[0]) > most_of(s->g, m->score);
 }
 
 /* Products below u that are combined with the scores, element by element,
@@ -305,14 +333,13 @@ add_scores(const struct sched *s, struct list *l, const struct match *m,
         u = stack[--n];
         if (is_inner(l, u))
             continue;
-        if (is_attend_product(s, u) &&
-            numel(s->g, u) == numel(s->g, m->score)) {
+        if (is_attend_product(s, u) && as_many(s->g, u, m->score)) {
             l->marks[l->place[u->id]] = MARK_SCORE;
             *out_more = true;
             continue;
         }
         if ((!uop_has(u, UOP_FLAG_ALU) && u->op != UOP_CAST && !is_moved(u)) ||
-            numel(s->g, u) != numel(s->g, m->score))
+            !as_many(s->g, u, m->score))
             continue;
         for (i = 0; i < u->n_src; i++) {
             if (n == MAX_STACK || n_seen++ == MAX_STACK)
@@ -355,7 +382,7 @@ mark_once(const struct sched *s, struct list *l, const struct match *m,
         l->marks[i] = MARK_INNER;
         for (j = 0; j < u->n_src && s->target->attends & LOWER_ATTENDS_BACK;
              j++) {
-            if (numel(s->g, u) == numel(s->g, m->score) &&
+            if (as_many(s->g, u, m->score) &&
                 !add_scores(s, l, m, u->src[j], out_more))
                 return false;
         }
@@ -551,8 +578,8 @@ count_parts(const struct sched *s, const struct match *m)
     if (v->op == UOP_CAST)
         v = still(v->src[0]);
     /* work-groups without parts: of each, all keys and columns */
-    groups =
-        numel(s->g, v) / (keys * (numel(s->g, m->out) / numel(s->g, m->max)));
+    groups = most_of(s->g, v) /
+             (keys * (most_of(s->g, m->out) / most_of(s->g, m->max)));
     most = keys / PART_KEYS;
     for (parts = 2; parts <= most; parts++) {
         if (keys % parts)
