@@ -30,8 +30,8 @@
  *     (bell_fft), and running products, extremes and logarithms along one that
  *     may have more than 2,048 elements: of other axes they take any;
  *   - those of images whose sides are such, where they are resized or sampled
- *     (bell_interpolate, transposed convolutions, adaptive pools): they take any
- *     number of images. No gradient goes to such an image;
+ *     (bell_interpolate, transposed convolutions, adaptive pools): they take
+ *     any number of images. No gradient goes to such an image;
  *   - matrices of bell_solve and the like, weights of convolutions, what is
  *     assigned to, caches of bell_nn_attention_next, steps of recurrent layers,
  *     custom kernels.
