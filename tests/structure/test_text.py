@@ -143,6 +143,8 @@ UNTOLD = {
     ('ioctl/cassette_write.c', 'own_command'): 'works without',
     ('ioctl/cassette_write.c', 'write_first_line'): 'works without',
     ('ioctl/kio_replay.c', 'map_memory'): 'mmap has one reason: no memory',
+    ('sim/amd/kfd/kfd_window.c', 'hold_page'): 'the store goes to the card',
+    ('sim/amd/kfd/kfd_window.c', 'let_arrive'): 'replaces a mapping',
     ('sim/nv/rm/rm_memory.c', 'map_aligned'): 'the caller tells errno',
     ('sim/nv/rm/rm_memory.c', 'revoke_mappings'): 'works without',
     ('sim/nv/sim_nv.c', 'make_memory_file'): 'the caller tells errno',

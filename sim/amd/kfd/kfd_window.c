@@ -65,7 +65,7 @@ find_window(uintptr_t at)
 
 /* The page's, or a free one if `at` is 0; NULL: there is none. */
 static struct held_page *
-find_page(uintptr_t at)
+find_held(uintptr_t at)
 {
     size_t i;
 
@@ -103,7 +103,8 @@ let_arrive(struct held_page *page)
     page->window = NULL;
 }
 
-/* Of a card, or of all if it is NULL; not those that are being stored to. */
+/* Those of a card, or all where it is NULL; not those that are being stored
+ * to. */
 static void
 let_all_arrive(const struct kfd_card *card)
 {
@@ -121,12 +122,12 @@ let_all_arrive(const struct kfd_card *card)
 static struct held_page *
 hold_page(struct window *w, uintptr_t at)
 {
-    struct held_page *page = find_page(0);
+    struct held_page *page = find_held(0);
     void *copy;
 
     if (!page) {
         let_all_arrive(NULL);
-        page = find_page(0);
+        page = find_held(0);
     }
     copy = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -176,7 +177,7 @@ see_window(uintptr_t at, bool is_store, greg_t *regs)
 {
     uintptr_t start = at & ~(uintptr_t)(KFD_PAGE - 1);
     struct window *w = find_window(at);
-    struct held_page *page = w ? find_page(start) : NULL;
+    struct held_page *page = w ? find_held(start) : NULL;
 
     if (!w)
         return at - window_watch.let_go < window_watch.let_go_bytes &&
@@ -201,7 +202,7 @@ see_window(uintptr_t at, bool is_store, greg_t *regs)
 }
 
 static void
-close_window(void)
+close_held(void)
 {
     size_t i;
 
@@ -214,7 +215,7 @@ close_window(void)
 }
 
 static struct sim_watch window_steps = {.see = see_window,
-                                        .stepped = close_window};
+                                        .stepped = close_held};
 
 void
 kfd_window_add(const struct kfd_card *card, void *at, size_t size_bytes, int fd)
@@ -246,7 +247,7 @@ kfd_window_off(void)
 }
 
 static void
-let_go(struct window *w)
+drop_window(struct window *w)
 {
     size_t i;
 
@@ -277,7 +278,7 @@ kfd_window_drop(const void *at, size_t size_bytes)
             link = &w->next;
             continue;
         }
-        let_go(w);
+        drop_window(w);
         *link = w->next;
         w->next = gone;
         gone = w;
