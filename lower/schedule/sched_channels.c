@@ -30,6 +30,7 @@
 #define CHANNELS       5
 #define STEP           16  /* channels of a step of matrix instructions */
 #define OWN_USES       256 /* of each element of what is computed for it */
+#define FEW_USES       128 /* where few filters read them */
 #define PART           8   /* channels that are loaded together: 16 bytes */
 #define WGMMA_USES     64 /* of each element, where that does them: what it takes */
 #define WGMMA_CHANNELS 16
@@ -92,7 +93,10 @@ is_worth(struct uop_graph *g, const struct uop *image, bool is_own,
          const struct uop_dims *body, const struct sched_target *target)
 {
     bool is_odd = uop_shape(g, image)->d[1] < body->d[CHANNELS];
-    double copied = is_odd ? target->odd_channel_uses : target->channel_uses;
+    bool is_few = is_odd && body->d[BODY_FILTERS] <= target->few_filters;
+    double copied = is_few   ? FEW_USES
+                    : is_odd ? target->odd_channel_uses
+                             : target->channel_uses;
     double uses = is_own && copied > OWN_USES ? OWN_USES : copied;
     bool wgmma = is_for_wgmma(body, target);
     double n = sched_numel(uop_shape(g, image)), n_products = sched_numel(body);
@@ -136,13 +140,19 @@ permute(struct uop_graph *g, const struct uop *u, const int64_t *order)
 /* The channels of copies: zeros up to a step of matrix instructions. Parts of 8
  * bytes are loaded well enough as they are, if zeros were more than a third: 20
  * channels on an H100 20.4 us, 24.9 with zeros; but 18 take 49.6 and 24.6, 33
- * 67.5 and 30.3 (by the model). */
+ * 67.5 and 30.3 (by the model). An MI300X takes 17.7 and 13.8 us for 20. Where
+ * copies pay for few filters alone, zeros are fewer than 3 of 8. */
 static int64_t
-count_stored(int64_t channels)
+count_stored(const struct uop_dims *body, const struct sched_target *target)
 {
+    int64_t channels = body->d[CHANNELS];
     int64_t whole = (channels + STEP - 1) / STEP * STEP;
 
-    if (channels <= STEP || (channels % 4 == 0 && 3 * whole > 4 * channels))
+    if (channels <= STEP)
+        return channels;
+    if (body->d[BODY_FILTERS] <= target->few_filters)
+        return 8 * channels > 5 * whole ? whole : channels;
+    if (channels % 4 == 0 && 3 * whole > 4 * channels && !target->fills_parts)
         return channels;
     return whole;
 }
@@ -313,7 +323,7 @@ sched_channels(struct uop_graph *g, const struct uop *u, const struct uop *old,
     n = dims->d[CHANNELS];
     memcpy(d, dims->d, sizeof(d));
     if (!is_pixels(dims))
-        d[CHANNELS] = count_stored(n);
+        d[CHANNELS] = count_stored(dims, target);
     if (d[CHANNELS] % PART)
         return u;
     dims = uop_dims(g, d, BODY_RANK);

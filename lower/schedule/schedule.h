@@ -82,6 +82,10 @@ struct sched_target {
                           * on it is stored channels last first; 0: never */
     double odd_channel_uses; /* the same where that fills channels up to whole
                               * steps of matrix instructions */
+    /* of so many filters and fewer, odd channels are worth copies from fewer
+     * uses on; 0: there are none */
+    int64_t few_filters;
+    bool fills_parts; /* zeros also behind channels in parts of 8 bytes */
     double channel_products; /* of a convolution, that are worth a kernel where
                               * WGMMA does them; 0: there is none */
     /* what kernels are lowered for where independent ones share launches;

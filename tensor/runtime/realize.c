@@ -39,13 +39,24 @@ channel_uses(const struct lower_target *t)
 
 /* Where channels are not whole steps of matrix instructions: products of copies
  * are 2 to 3 times as fast on CDNA and NVIDIA's chips (by the model, 24 to 104
- * channels); on RDNA 3, 125 channels took 175 us for 148. */
+ * channels); on RDNA 3, 125 channels took 175 us for 148, but see
+ * few_filters. */
 static double
 odd_channel_uses(const struct lower_target *t)
 {
     double uses = channel_uses(t);
 
     return uses > 1024 ? uses : uses / 4;
+}
+
+/* Odd channels on RDNA 3 are gathered for each tile, and a tile of 32 filters
+ * has no more work than that takes: by the model of an RX 7900 XTX, 3 x 3, 64
+ * images of 56 x 56, 31 channels take 84.8 us for 31 filters and 63.3 for 64;
+ * with copies 60.2 and 89.1. */
+static int64_t
+few_filters(const struct lower_target *t)
+{
+    return channel_uses(t) > 1024 ? 32 : 0;
 }
 
 /* Products that take as long as a kernel that copies little, where they are
@@ -87,6 +98,9 @@ set_target(struct tensor_runtime *rt, const struct hcq_device_info *info,
     rt->sched_target.copies = rt->target.lower.copy_bytes > 0;
     rt->sched_target.channel_uses = channel_uses(&rt->target.lower);
     rt->sched_target.odd_channel_uses = odd_channel_uses(&rt->target.lower);
+    rt->sched_target.few_filters = few_filters(&rt->target.lower);
+    rt->sched_target.fills_parts =
+        rt->target.lower.matrix_layout == UOP_WMMA_CDNA;
     rt->sched_target.channel_products = channel_products(&rt->target.lower);
     rt->sched_target.turns_rows = rt->target.lower.max_packed_bytes > 0;
     rt->sched_target.tiles_k =

@@ -48,6 +48,7 @@ static struct bell_tensor *x, *y, *row;
     ROW(t, bell_t(x), X)                                                       \
     ROW(flip, bell_flip(x, DIMS(0)), X, N(0))                                  \
     ROW(reshape, bell_reshape(x, DIMS(2, 8)), X, N(2), N(8))                   \
+    ROW(unflatten, bell_unflatten(x, 0, DIMS(2, 2)), X, N(0), L(N(2), N(2)))   \
     ROW(permute, bell_permute(x, DIMS(1, 0)), X, N(1), N(0))                   \
     ROW(cat, bell_cat((struct bell_tensor *[]){x, y}, 2, 0), L(X, Y), N(0))    \
     ROW(select, bell_select(x, 1, 2), X, N(1), N(2))                           \

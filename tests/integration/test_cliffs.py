@@ -28,10 +28,13 @@ def time_us(device, channels):
 def main():
     tap = Tap()
     for device in sys.argv[2:]:
-        for channels in (17, 18, 31, 33):
+        wholes = {}
+        for channels in (17, 20, 31, 33):
             whole = (channels + STEP - 1) // STEP * STEP
+            if whole not in wholes:
+                wholes[whole] = time_us(device, whole)
             at, complaints = time_us(device, channels)
-            least, more = time_us(device, whole)
+            least, more = wholes[whole]
             tap.check(f'{channels} channels on {device}', complaints + more + [
                 f'{at:.1f} us, {whole} channels {least:.1f}'] * (
                     at > MOST * least))
