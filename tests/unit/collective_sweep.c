@@ -198,11 +198,12 @@ run_kind(struct fleet *rig, enum hcq_collective_kind kind, enum hcq_dtype dtype,
 static void
 run_size(uint64_t n_bytes)
 {
-    struct tally tally = {.since = now()};
+    struct tally tally = {0};
     struct fleet rig;
     unsigned kind, i;
 
     rig_open(&rig, devices, n_devices, n_bytes + 64, true);
+    tally.since = now();
     for (i = 0; i < HCQ_DTYPE_COUNT; i++) {
         enum hcq_dtype dtype =
             (enum hcq_dtype)((HCQ_DTYPE_F32 + i) % HCQ_DTYPE_COUNT);
