@@ -43,14 +43,12 @@ struct hcq_team {
 
 /* ---- who may ------------------------------------------------------------- */
 
+/* Before Hopper no switch forms teams, and the state says so. */
 static bell_status
 check_switch(struct nv_device *dev)
 {
     struct nv2080_get_gpu_fabric_probe_info info = {0};
 
-    if (dev->chip.code_sm < 90)
-        return bell_fail(BELL_E_UNSUPPORTED, "%s: multicast comes with Hopper",
-                         dev->base.info.name);
     BELL_TRY(nv_rm_control(dev->rm, dev->rm->subdevice,
                            NV2080_CTRL_CMD_GET_GPU_FABRIC_PROBE_INFO,
                            NV_S_NV2080_GET_GPU_FABRIC_PROBE_INFO, &info));

@@ -31,6 +31,8 @@ bool render_ptx_target(const char *arch, struct ptx_target *out_target);
 
 /* The lowest PTX version that knows it, times ten; 0: it is not known. */
 unsigned render_ptx_version(const struct ptx_target *target);
+/* The same of a module with multimem; 0: the chip has none. */
+unsigned render_ptx_multimem_version(const struct ptx_target *target);
 
 /* What lowering may leave for such a target. An unknown one is
  * BELL_E_UNSUPPORTED with a list of those known. */

@@ -60,6 +60,7 @@ enum ptx_feature {
     PTX_HAS_BF16_MATH = 1u << 2, /* sums and products of bfloats */
     PTX_HAS_F64_ROWS = 1u << 3,  /* products of 16 rows of doubles */
     PTX_HAS_WGMMA = 1u << 4,
+    PTX_HAS_MULTIMEM = 1u << 5, /* memory of several GPUs at once */
 };
 
 /* Their mask; 0 where the chip is not known. */

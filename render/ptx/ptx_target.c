@@ -6,7 +6,11 @@
 #include "render/ptx/ptx_internal.h"
 
 #define FROM_89 PTX_HAS_F8
-#define FROM_90 (FROM_89 | PTX_HAS_BF16_MATH | PTX_HAS_F64_ROWS)
+#define FROM_90                                                                \
+    (FROM_89 | PTX_HAS_BF16_MATH | PTX_HAS_F64_ROWS | PTX_HAS_MULTIMEM)
+
+/* Of multimem with .acc::f32. src: docs/hardware/nvidia-code.md, "Multicast" */
+#define MULTIMEM_VERSION 82
 
 /* The lowest PTX version that knows a chip, and what it has.
  * src: docs/hardware/nvidia-code.md, "PTX versions", "PTX instructions",
@@ -66,6 +70,16 @@ render_ptx_version(const struct ptx_target *target)
         return 0;
     return target->is_arch_specific ? chip->arch_specific_version
                                     : chip->version;
+}
+
+unsigned
+render_ptx_multimem_version(const struct ptx_target *target)
+{
+    unsigned version = render_ptx_version(target);
+
+    if (!(ptx_features(target) & PTX_HAS_MULTIMEM))
+        return 0;
+    return version > MULTIMEM_VERSION ? version : MULTIMEM_VERSION;
 }
 
 unsigned

@@ -261,19 +261,17 @@ static const struct {
 
 /* The parameters but for y and the count are there for who orders commands. */
 static void
-write_team(const struct hcq_sum_kernel *k, uint32_t sm, const char *name,
-           char *text, size_t size)
+write_team(const struct hcq_sum_kernel *k, const struct ptx_target *target,
+           const char *name, char *text, size_t size)
 {
+    unsigned version = render_ptx_multimem_version(target);
     uint32_t bytes = team_rows[k->dtype].bytes, i;
     size_t n;
 
     n = (size_t)snprintf(text, size,
-                         ".version %s\n.target sm_%u\n.address_size 64\n"
+                         ".version %u.%u\n.target sm_%u\n.address_size 64\n"
                          ".visible .entry %s(.param .u64 y",
-                         sm >= 120   ? "8.7"
-                         : sm >= 100 ? "8.6"
-                                     : "8.2", /* of .acc::f32 */
-                         sm, name);
+                         version / 10, version % 10, target->sm, name);
     for (i = 0; i < k->n_terms; i++)
         n += (size_t)snprintf(text + n, size - n, ", .param .u64 x%u", i);
     snprintf(text + n, size - n,
@@ -300,11 +298,12 @@ assemble_team(const struct rt_target *target,
 {
     char text[4096];
 
-    if (!team_rows[kernel->dtype].add || target->ptx.sm < 90)
+    if (!team_rows[kernel->dtype].add ||
+        !render_ptx_multimem_version(&target->ptx))
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s adds no %s of several devices at once",
                          target->arch, hcq_dtype_name(kernel->dtype));
-    write_team(kernel, target->ptx.sm, name, text, sizeof(text));
+    write_team(kernel, &target->ptx, name, text, sizeof(text));
     *out_group_elems = SUM_THREADS * (team_rows[kernel->dtype].bytes /
                                       hcq_dtype_bytes(kernel->dtype));
     out->local[0] = SUM_THREADS;

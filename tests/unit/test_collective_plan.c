@@ -236,7 +236,7 @@ test_no_switch(void **state)
         {"CPU", "CPU", "CPU:0 has no switch that adds for CPU:0"},
         {"NV:0@sim:h100*2", "CPU", "CPU:0 has no switch that adds for NV:0"},
         {"NV:0@sim:h100*2", "NV:0@sim:h100*2", "are one card"},
-        {"NV:0@sim:a100*2", "NV:1@sim:a100*2", "multicast comes with Hopper"},
+        {"NV:0@sim:a100*2", "NV:1@sim:a100*2", "is behind no NVSwitch"},
         {"NV:0@sim:h100*2,fabric=absent", "NV:1@sim:h100*2,fabric=absent",
          "is behind no NVSwitch whose fabric manager forms teams"},
         {"NV:0@sim:h100*2,link=none", "NV:1@sim:h100*2,link=none",
