@@ -85,6 +85,12 @@ BELL_MUST_CHECK bell_status ref_eval_tensors(struct bell_tensor *const *tensors,
                                              const struct ref_noise *noise,
                                              struct ref_array *out);
 
+/* Whether floats are added up, multiplied or compared along an axis on the way
+ * to the tensors: the order of that, which nothing promises, shows in last bits
+ * and in the sign of a zero. */
+BELL_MUST_CHECK bell_status ref_reduces_floats(
+    struct bell_tensor *const *tensors, size_t n, bool *out_answer);
+
 void ref_array_fini(struct ref_array *array);
 
 /* Elements from and to storage as devices keep it: densely packed little-

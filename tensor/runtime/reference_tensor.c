@@ -68,3 +68,30 @@ ref_eval_tensors(struct bell_tensor *const *tensors, size_t n,
     host_free(roots);
     return status;
 }
+
+bell_status
+ref_reduces_floats(struct bell_tensor *const *tensors, size_t n,
+                   bool *out_answer)
+{
+    const struct uop **roots = host_alloc((n + 1) * sizeof(*roots)), **list;
+    bell_status status;
+    size_t count, i;
+
+    if (!roots)
+        return bell_fail(BELL_E_NO_MEMORY, "%zu roots: out of memory", n);
+    for (i = 0; i < n; i++)
+        roots[i] = tensor_at(tensors[i])->uop;
+    status = n ? uop_toposort(&tensor_at(tensors[0])->ctx->graph, roots, n,
+                              &list, &count)
+               : BELL_OK;
+    host_free(roots);
+    *out_answer = false;
+    if (status != BELL_OK || n == 0)
+        return status;
+    for (i = 0; i < count; i++)
+        *out_answer |=
+            list[i]->op == UOP_SCAN ||
+            (list[i]->op == UOP_REDUCE_AXIS && uop_is_float(list[i]));
+    host_free(list);
+    return BELL_OK;
+}

@@ -45,6 +45,21 @@ def check_runs(tap, programs):
         f'{results}'])
 
 
+def check_symbols(tap, device, programs):
+    """Sizes of symbols: one plan, the reference's results, the same bits."""
+    done = run('fuzz', device, '--programs', str(programs), '--symbols',
+               '--seed', '11', '--json')
+    complaints = expect(done, 0)
+    if not complaints:
+        result = json.loads(done.stdout)
+        if result['mismatches'] != 0 or result['programs'] != programs or \
+                result['sized'] < programs / 2 or \
+                result['to_the_bit'] < programs / 5 or \
+                result['unplanned'] > programs / 10:
+            complaints += [f'{result}', done.stderr]
+    tap.check(f'{programs} programs with symbols on {device}', complaints)
+
+
 def check_each(tap, few):
     """Every function of the table, alone: odd sizes, empty ones, broadcast."""
     done = run('fuzz', 'CPU', '--each', '--json',
@@ -185,8 +200,9 @@ def check_programs_in_c(tap, compiler):
     at = next(i for i, word in enumerate(compiler) if word.startswith('-'))
     with tempfile.TemporaryDirectory() as folder:
         for index in range(0, 40, 2):
-            name = f'program {index} as C'
-            done = run('fuzz', 'CPU', '--print', '--index', str(index))
+            more = ('--symbols',) if index % 8 == 4 else ()
+            name = ' '.join((f'program {index} as C', *more))
+            done = run('fuzz', 'CPU', '--print', '--index', str(index), *more)
             complaints = expect(done, 0, out='int\nmain(void)')
             source = os.path.join(folder, f'p{index}.c')
             program = source[:-2]
@@ -213,6 +229,7 @@ def main():
         tap.finish()
         return
     check_runs(tap, 40 if '--few' in args else 300)
+    check_symbols(tap, 'CPU', 20 if '--few' in args else 100)
     check_each(tap, '--few' in args)
     check_memory(tap)
     check_leaves(tap)
@@ -220,6 +237,9 @@ def main():
     check_dump(tap)
     if '--sim' in args:
         check_simulated(tap, '--few' in args)
+        for device in ('NV@sim:sm_90', 'AMD@sim:gfx1100', 'AMD@sim:gfx942',
+                       'QCOM@sim:a740'):
+            check_symbols(tap, device, 5 if '--few' in args else 20)
     else:
         tap.skip('simulated cards', 'built without them')
     if '--compile' in args:

@@ -14,13 +14,15 @@
 
 /* A fresh context after so many programs, so that memory stays bounded. */
 #define PROGRAMS_PER_CONTEXT 64
+/* The same of programs with two symbols, which a context has few of. */
+#define PROGRAMS_OF_SYMBOLS 15
 /* Every so many programs one checks gradients, one runs them. */
 #define GRAD_EVERY 8
 
 struct fuzz_options {
     const char *device, *function, *dump;
     int64_t programs, seed, max_ops, index;
-    bool json, grad, vary, jit, each, print, failing_memory;
+    bool json, grad, vary, jit, symbols, each, print, failing_memory;
 };
 
 struct fuzz_state {
@@ -30,6 +32,9 @@ struct fuzz_state {
     struct fuzz_verdict verdict;
     uint64_t n_programs, n_grad_checks, n_mismatches, n_calls;
     uint64_t n_compared, n_unstable, n_refused;
+    /* --symbols: programs with a result of the size of a symbol; compared with
+     * plain sizes to the bit; of which no plan for all values can be made */
+    uint64_t n_sized, n_to_the_bit, n_unplanned;
     bool checked[FUZZ_MAX_OPS]; /* --grad: by op, whether a check said yes */
     bool lacks_f64;             /* the device */
     /* --each: calls with each kind of shapes; those with fewer than three */
@@ -65,11 +70,12 @@ report_failure(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
              "doorbell fuzz %s --seed %" PRId64 " --programs 1 --index %" PRId64
              "%s: %s",
              bell_context_device(s->ctx), s->opts.seed, index,
-             s->opts.grad   ? " --grad"
-             : s->opts.vary ? " --vary"
-             : s->opts.jit  ? " --jit"
-             : s->opts.each ? " --each"
-                            : "",
+             s->opts.grad      ? " --grad"
+             : s->opts.vary    ? " --vary"
+             : s->opts.jit     ? " --jit"
+             : s->opts.symbols ? " --symbols"
+             : s->opts.each    ? " --each"
+                               : "",
              s->verdict.what);
     return fuzz_print_c(s->opts.json ? stderr : stdout, s->ctx, &s->prog,
                         title);
@@ -90,6 +96,12 @@ run_check(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
     s->n_compared += s->verdict.n_compared;
     s->n_unstable += s->verdict.n_unstable;
     s->n_refused += s->verdict.refused;
+    s->n_sized += s->verdict.is_sized;
+    s->n_to_the_bit += s->verdict.to_the_bit;
+    s->n_unplanned += s->verdict.unplanned;
+    if (s->verdict.unplanned)
+        tool_eprintf("program %" PRId64 ": no plan: %s\n", index,
+                     s->verdict.what);
     if (s->verdict.failed)
         return report_failure(s, index, check);
     return BELL_OK;
@@ -165,15 +177,15 @@ run_grad_program(struct fuzz_state *s, int64_t index)
     return BELL_OK;
 }
 
-/* Program `index` of a run with --vary or --jit: as one of the default run that
- * is not a check of gradients. */
+/* Program `index` of a run with --vary, --jit or --symbols: as one of the
+ * default run that is not a check of gradients. */
 static BELL_MUST_CHECK bell_status
 run_again_program(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
 {
-    BELL_TRY(fuzz_generate(s->ctx,
-                           hash_add((uint64_t)s->opts.seed, (uint64_t)index),
-                           (uint32_t)s->opts.max_ops, false, s->lacks_f64, -1,
-                           FUZZ_SHAPES_ANY, &s->prog));
+    BELL_TRY(fuzz_generate(
+        s->ctx, hash_add((uint64_t)s->opts.seed, (uint64_t)index),
+        (uint32_t)s->opts.max_ops, false, s->lacks_f64, -1,
+        s->opts.symbols ? FUZZ_SHAPES_SYMBOLS : FUZZ_SHAPES_ANY, &s->prog));
     if (s->prog.n_roots == 0)
         return BELL_OK;
     if (index % GRAD_EVERY == GRAD_EVERY / 2)
@@ -285,7 +297,9 @@ run_programs(struct fuzz_state *s)
     if (s->opts.function || s->opts.failing_memory || s->opts.dump)
         return BELL_OK;
     for (i = 0; i < s->opts.programs; i++) {
-        if (i % PROGRAMS_PER_CONTEXT == 0)
+        if (i % (s->opts.symbols ? PROGRAMS_OF_SYMBOLS
+                                 : PROGRAMS_PER_CONTEXT) ==
+            0)
             BELL_TRY(fuzz_fresh_context(&s->ctx, s->opts.device));
         tool_progress("program %" PRId64 " of %" PRId64 ", %" PRIu64
                       " mismatches",
@@ -294,6 +308,8 @@ run_programs(struct fuzz_state *s)
                  : s->opts.vary
                      ? run_again_program(s, first + i, fuzz_check_vary)
                  : s->opts.jit ? run_again_program(s, first + i, fuzz_check_jit)
+                 : s->opts.symbols
+                     ? run_again_program(s, first + i, fuzz_check_symbols)
                  : s->opts.each ? run_each_program(s, first + i)
                                 : run_fuzz_program(s, first + i));
         s->n_programs++;
@@ -376,6 +392,11 @@ print_fuzz_summary(struct fuzz_state *s)
                     " programs refused by a device without float64, which "
                     "they compute in\n",
                     s->n_refused);
+    if (!s->opts.json && s->opts.symbols)
+        tool_printf("%" PRIu64 " programs with a result of the size of a "
+                    "symbol, %" PRIu64 " compared with plain sizes to the bit, "
+                    "%" PRIu64 " without a plan for all sizes\n",
+                    s->n_sized, s->n_to_the_bit, s->n_unplanned);
     if (!s->opts.json) {
         tool_printf("%" PRIu64 " programs (%" PRIu64 " of gradients), %" PRIu64
                     " calls, %" PRIu64 " elements compared, %" PRIu64
@@ -397,6 +418,11 @@ print_fuzz_summary(struct fuzz_state *s)
     if (s->opts.grad) {
         json_uint(&json, "differentiable", n_all);
         json_uint(&json, "differentiable_checked", n_checked);
+    }
+    if (s->opts.symbols) {
+        json_uint(&json, "sized", s->n_sized);
+        json_uint(&json, "to_the_bit", s->n_to_the_bit);
+        json_uint(&json, "unplanned", s->n_unplanned);
     }
     if (s->opts.each) {
         json_uint(&json, "odd", s->n_shaped[FUZZ_SHAPES_ODD]);
@@ -454,6 +480,9 @@ verb_fuzz(int argc, char **argv)
          "gives what it gives alone, to the bit"},
         {"--jit", NULL, TOOL_OPT_FLAG, &s->opts.jit, 0, 0,
          "each program captured, and run three times with other data"},
+        {"--symbols", NULL, TOOL_OPT_FLAG, &s->opts.symbols, 0, 0,
+         "sizes of one or two symbols: each program with three values of them, "
+         "by one plan, which gives what plain sizes give"},
         {"--each", NULL, TOOL_OPT_FLAG, &s->opts.each, 0, 0,
          "each call in turn, alone, with odd sizes, empty ones and shapes that "
          "broadcast, and its gradients; fails where a function is left out"},
@@ -471,10 +500,11 @@ verb_fuzz(int argc, char **argv)
          "one JSON document on stdout; failing programs on stderr"},
     };
     code = tool_parse(about, opts, ARRAY_LEN(opts), argc, argv);
-    if (code == TOOL_GO_ON &&
-        s->opts.grad + s->opts.vary + s->opts.jit + s->opts.each > 1)
-        code =
-            tool_usage(s->opts.json, "fuzz: --grad, --vary, --jit or --each");
+    if (code == TOOL_GO_ON && s->opts.grad + s->opts.vary + s->opts.jit +
+                                      s->opts.symbols + s->opts.each >
+                                  1)
+        code = tool_usage(s->opts.json,
+                          "fuzz: --grad, --vary, --jit, --symbols or --each");
     if (code == TOOL_GO_ON && s->opts.failing_memory && !s->opts.each)
         code = tool_usage(s->opts.json, "fuzz: --failing-memory needs --each");
     if (code == TOOL_GO_ON && s->opts.failing_memory && s->opts.dump)

@@ -25,6 +25,7 @@
 #include <stdio.h>
 
 #include "base/map.h"
+#include "doorbell/dim.h"
 #include "doorbell/functions.h"
 #include "reference/reference.h"
 #include "tensor/functions/signature.h"
@@ -34,6 +35,12 @@
 #define FUZZ_MAX_SRC   5
 #define FUZZ_MAX_LIST  24
 #define FUZZ_MAX_OPS   512 /* rows of all tables together, at most */
+/* Programs with symbols: how many there are, how many sizes are made of them
+ * at first, and with how many values they run. */
+#define FUZZ_MAX_SYMBOLS 2
+#define FUZZ_MAX_SIZES   4
+#define FUZZ_N_VALUES    3
+#define FUZZ_N_NUMBERS   3 /* of a node's i, which may be sizes */
 
 /* A stream of random numbers (SplitMix64). */
 struct fuzz_rng {
@@ -95,6 +102,21 @@ struct fuzz_node {
     int64_t list[FUZZ_MAX_LIST];
     int64_t i[6]; /* a leaf's: kind of data, bound, salt */
     double f[2];
+    /* Which size of a program with symbols stands in place of list[k] and i[k]:
+     * 0, none; 1 + s, sizes[s]; FUZZ_AXIS(node, axis), what that axis of an
+     * earlier node has. A leaf's bound is at most its size. */
+    uint16_t list_size[FUZZ_MAX_LIST], i_size[FUZZ_N_NUMBERS];
+};
+#define FUZZ_AXIS(node, axis) ((uint16_t)(8 * ((node) + 1) + (axis)))
+
+/* A symbol: its bounds, and its value in each run. */
+struct fuzz_symbol {
+    int64_t min, max, value[FUZZ_N_VALUES];
+};
+
+/* A size of up to two symbols n, m: by[0] n + by[1] m + both n m + plus. */
+struct fuzz_size {
+    int64_t by[FUZZ_MAX_SYMBOLS], both, plus;
 };
 
 struct fuzz_program {
@@ -104,6 +126,10 @@ struct fuzz_program {
     uint32_t n_grads;
     bool is_squared;
     bool lacks_f64; /* made for a device without float64 */
+    /* 0: all sizes are numbers */
+    uint32_t n_symbols, n_sizes;
+    struct fuzz_symbol symbols[FUZZ_MAX_SYMBOLS];
+    struct fuzz_size sizes[FUZZ_MAX_SIZES];
     uint32_t n_nodes, n_roots;
     uint16_t roots[FUZZ_MAX_ROOTS];
     struct fuzz_node nodes[FUZZ_MAX_NODES];
@@ -174,12 +200,14 @@ BELL_MUST_CHECK bell_status fuzz_ask_f64(struct bell_context *ctx,
                                          bool *out_lacks_f64);
 
 /* Which sizes and shapes a program's leaves are to have, as far as its calls
- * allow: any; odd sizes; sizes that are 0; shapes that broadcast. */
+ * allow: any; odd sizes; sizes that are 0; shapes that broadcast; sizes of
+ * symbols, of which each program takes two of the context's. */
 enum fuzz_shapes {
     FUZZ_SHAPES_ANY,
     FUZZ_SHAPES_ODD,
     FUZZ_SHAPES_EMPTY,
     FUZZ_SHAPES_SPREAD,
+    FUZZ_SHAPES_SYMBOLS,
     FUZZ_SHAPES_COUNT
 };
 
@@ -214,11 +242,14 @@ BELL_MUST_CHECK bell_status fuzz_build(struct bell_context *ctx,
 /* How a program came out. */
 struct fuzz_verdict {
     bool failed;
-    bool invalid;   /* the API refuses the program: it says nothing */
-    bool refused;   /* the device does, which lacks float64; invalid as well */
-    bool lost;      /* the device is dead: the context is of no more use */
-    char what[400]; /* the first mismatch, or the failing call */
-    uint32_t root;  /* number of the root with the mismatch */
+    bool invalid;    /* the API refuses the program: it says nothing */
+    bool refused;    /* the device does, which lacks float64; invalid as well */
+    bool unplanned;  /* there is no plan for all sizes; invalid as well */
+    bool lost;       /* the device is dead: the context is of no more use */
+    char what[400];  /* the first mismatch, or the failing call */
+    bool is_sized;   /* a root or gradient has the size of a symbol */
+    bool to_the_bit; /* compared with plain sizes */
+    uint32_t root;   /* number of the root with the mismatch */
     uint64_t n_compared, n_unstable; /* elements */
 };
 
@@ -251,6 +282,71 @@ BELL_MUST_CHECK bell_status fuzz_check_grad(struct bell_context *ctx,
 BELL_MUST_CHECK bell_status fuzz_check_vary(struct bell_context *ctx,
                                             const struct fuzz_program *prog,
                                             struct fuzz_verdict *out);
+
+/* What came of the roots of one run. */
+struct fuzz_result {
+    uint32_t n;
+    enum uop_dtype dtype[FUZZ_MAX_OUT];
+    size_t size_bytes[FUZZ_MAX_OUT], n_elems[FUZZ_MAX_OUT];
+    void *bytes[FUZZ_MAX_OUT];
+    bool reduces_floats; /* to the last bit it depends on the order of that */
+    bool is_sized;       /* one has the size of a symbol */
+};
+void fuzz_result_fini(struct fuzz_result *result);
+/* Realizes and reads the roots, and the gradients, of a program whose nodes are
+ * built. */
+BELL_MUST_CHECK bell_status fuzz_read_roots(const struct fuzz_program *prog,
+                                            struct bell_tensor *const *nodes,
+                                            struct fuzz_result *out);
+/* Builds, realizes and reads. */
+BELL_MUST_CHECK bell_status fuzz_run_once(struct bell_context *ctx,
+                                          const struct fuzz_program *prog,
+                                          struct fuzz_result *out);
+
+/* Compares what came of the program elsewhere with the reference. Adds to the
+ * verdict. */
+BELL_MUST_CHECK bell_status fuzz_judge(struct bell_context *ctx,
+                                       const struct fuzz_program *prog,
+                                       const struct fuzz_result *result,
+                                       struct fuzz_verdict *out);
+
+/* The program as one of plain sizes, those of its run number `run`. Fails where
+ * the API refuses it. */
+BELL_MUST_CHECK bell_status fuzz_settle(struct bell_context *ctx,
+                                        const struct fuzz_program *prog,
+                                        uint32_t run, struct fuzz_program *out);
+/* Declares the program's symbols, of their first values, and makes its sizes of
+ * them. */
+BELL_MUST_CHECK bell_status fuzz_declare(struct bell_context *ctx,
+                                         const struct fuzz_program *prog,
+                                         struct bell_dim *symbols,
+                                         struct bell_dim *sizes);
+/* The symbols' values in that run. */
+BELL_MUST_CHECK bell_status fuzz_set_symbols(struct bell_context *ctx,
+                                             const struct fuzz_program *prog,
+                                             const struct bell_dim *symbols,
+                                             uint32_t run);
+/* The node with words in place of its sizes. False: it names an axis that there
+ * is none of. */
+bool fuzz_place_sizes(const struct fuzz_program *prog, uint32_t node,
+                      const struct bell_dim *sizes,
+                      struct bell_tensor *const *nodes, struct fuzz_node *out);
+/* Makes the node a leaf of the dtype and shape that it has; its sizes are the
+ * program's or those of axes of earlier nodes. Fails where one is neither. */
+BELL_MUST_CHECK bell_status fuzz_size_leaf(struct bell_context *like,
+                                           struct fuzz_program *prog,
+                                           uint32_t node);
+/* A leaf's tensor; `shape` is its list, perhaps as words of the same size. */
+struct bell_tensor *fuzz_build_leaf(struct bell_context *ctx,
+                                    const struct fuzz_program *prog,
+                                    uint32_t node, const int64_t *shape);
+
+/* Runs a program with symbols: each value gives what the reference has, one
+ * plan does for all, in any order and again; to the bit what plain sizes give
+ * where no floats are reduced (fuzz_symbols.c). */
+BELL_MUST_CHECK bell_status fuzz_check_symbols(struct bell_context *ctx,
+                                               const struct fuzz_program *prog,
+                                               struct fuzz_verdict *out);
 
 /* The first of n elements that differs, and what it is; NaN is equal to NaN.
  * False: none does. */
@@ -301,6 +397,9 @@ bool fuzz_covers(const struct bell_function *function, const char **out_reason);
 /* Replaces *ctx (which may be NULL) by a fresh context on the device. */
 BELL_MUST_CHECK bell_status fuzz_fresh_context(struct bell_context **ctx,
                                                const char *device);
+
+/* Sizes that are axes of a node become those of node moved[that]. */
+void fuzz_redirect_sizes(struct fuzz_node *node, const uint16_t *moved);
 
 /* Removes the nodes that no root needs. */
 void fuzz_drop_dead(struct fuzz_program *prog);

@@ -98,6 +98,8 @@ fuzz_random_size(struct fuzz_gen *g)
     static const int64_t sizes[] = {1, 2,  2,  3,  3,  4,  5,  7, 8,
                                     9, 13, 15, 16, 17, 31, 32, 33};
 
+    if (fuzz_has_sizes(g) && fuzz_one_in(&g->rng, 2))
+        return fuzz_some_size(g);
     if (g->shapes == FUZZ_SHAPES_ODD)
         return 3 + 2 * (int64_t)fuzz_below(&g->rng, g->grad ? 3 : 9);
     if (g->shapes == FUZZ_SHAPES_EMPTY && fuzz_one_in(&g->rng, 2))
@@ -182,6 +184,10 @@ append(struct fuzz_gen *g, const struct fuzz_node *node)
         return -1;
     g->tensors[n] = t;
     g->prog->n_nodes++;
+    if (fuzz_has_sizes(g) && !fuzz_sizes_append(g)) {
+        g->prog->n_nodes--;
+        return -1;
+    }
     return (int)n;
 }
 
@@ -491,6 +497,7 @@ fuzz_generate(struct bell_context *ctx, uint64_t seed, uint32_t max_ops,
                          .grad = grad,
                          .lacks_f64 = lacks_f64,
                          .shapes = shapes};
+    bell_status status = BELL_OK, end;
     uint32_t n_ops, done = 0, tries;
 
     memset(out_prog, 0, sizeof(*out_prog));
@@ -499,7 +506,10 @@ fuzz_generate(struct bell_context *ctx, uint64_t seed, uint32_t max_ops,
     g.max_elems = grad ? 200 : fuzz_one_in(&g.rng, 25) ? 40000 : 3000;
     n_ops = only_op >= 0 ? 1 : 1 + (uint32_t)fuzz_below(&g.rng, max_ops);
     BELL_TRY(bell_scope_begin(ctx));
-    for (tries = 0; tries < 20 * n_ops && done < n_ops; tries++) {
+    if (fuzz_has_sizes(&g))
+        status = fuzz_sizes_begin(&g);
+    for (tries = 0; status == BELL_OK && tries < 20 * n_ops && done < n_ops;
+         tries++) {
         if (only_op < 0 && out_prog->n_nodes > FUZZ_MAX_NODES - 8)
             break;
         done += add_call(&g, only_op >= 0 ? only_op : random_op(&g));
@@ -509,7 +519,40 @@ fuzz_generate(struct bell_context *ctx, uint64_t seed, uint32_t max_ops,
     if (done > 0)
         choose_roots(&g);
     fuzz_drop_dead(out_prog);
-    return bell_scope_end(ctx);
+    end = bell_scope_end(ctx);
+    return status == BELL_OK ? end : status;
+}
+
+/* What a node's sizes are those of; -1: no node, or no size. */
+static uint32_t
+size_node(const struct fuzz_node *node, uint32_t k)
+{
+    uint16_t size = k < FUZZ_MAX_LIST ? node->list_size[k]
+                                      : node->i_size[k - FUZZ_MAX_LIST];
+
+    return size / 8u - 1u;
+}
+
+static void
+move_size(struct fuzz_node *node, uint32_t k, uint32_t to)
+{
+    uint16_t *size = k < FUZZ_MAX_LIST ? &node->list_size[k]
+                                       : &node->i_size[k - FUZZ_MAX_LIST];
+
+    *size = FUZZ_AXIS(to, *size % 8u);
+}
+
+void
+fuzz_redirect_sizes(struct fuzz_node *node, const uint16_t *moved)
+{
+    uint32_t k;
+
+    for (k = 0; k < FUZZ_MAX_LIST + FUZZ_N_NUMBERS; k++) {
+        uint32_t from = size_node(node, k);
+
+        if (from < FUZZ_MAX_NODES)
+            move_size(node, k, moved[from]);
+    }
 }
 
 void
@@ -524,6 +567,11 @@ fuzz_drop_dead(struct fuzz_program *prog)
     for (i = prog->n_nodes; i-- > 0;) {
         for (k = 0; used[i] && k < prog->nodes[i].n_src; k++)
             used[prog->nodes[i].src[k]] = true;
+        for (k = 0; used[i] && k < FUZZ_MAX_LIST + FUZZ_N_NUMBERS; k++) {
+            uint32_t from = size_node(&prog->nodes[i], k);
+            if (from < FUZZ_MAX_NODES)
+                used[from] = true;
+        }
     }
     for (i = 0; i < prog->n_nodes; i++) {
         if (!used[i])
@@ -532,6 +580,7 @@ fuzz_drop_dead(struct fuzz_program *prog)
         prog->nodes[n] = prog->nodes[i];
         for (k = 0; k < prog->nodes[n].n_src; k++)
             prog->nodes[n].src[k] = moved[prog->nodes[n].src[k]];
+        fuzz_redirect_sizes(&prog->nodes[n], moved);
         n++;
     }
     for (i = 0; i < prog->n_roots; i++)

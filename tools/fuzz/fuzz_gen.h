@@ -4,6 +4,8 @@
 
 #include "tools/fuzz/fuzz.h"
 
+#define FUZZ_MAX_KNOWN 64
+
 /* A program in the making. The nodes are built as they are chosen, so that
  * the context says which shapes and dtypes there are. */
 struct fuzz_gen {
@@ -17,6 +19,15 @@ struct fuzz_gen {
     bool grad; /* float64 and differentiable ops only */
     bool lacks_f64;
     enum fuzz_shapes shapes;
+    /* FUZZ_SHAPES_SYMBOLS: the nodes with the context's symbols, and which size
+     * a number is in the first run */
+    struct bell_tensor *sized[FUZZ_MAX_NODES];
+    struct bell_dim symbols[FUZZ_MAX_SYMBOLS], sizes[FUZZ_MAX_SIZES];
+    struct {
+        int64_t value;
+        uint16_t size;
+    } known[FUZZ_MAX_KNOWN];
+    uint32_t n_known;
 };
 
 /* A function that is in the program and, as NAME_text, in what it prints. */
@@ -53,10 +64,34 @@ take(struct fuzz_node *n, int node)
     return true;
 }
 
+/* ---- sizes of symbols (fuzz_gen_sizes.c) ---- */
+
+/* Chooses symbols and sizes of them, and declares them. */
+BELL_MUST_CHECK bell_status fuzz_sizes_begin(struct fuzz_gen *g);
+/* Is it a program of symbols? */
+static inline bool
+fuzz_has_sizes(const struct fuzz_gen *g)
+{
+    return g->shapes == FUZZ_SHAPES_SYMBOLS;
+}
+/* What one of its sizes is in the first run. */
+int64_t fuzz_some_size(struct fuzz_gen *g);
+/* How many elements the node has in each run at least. */
+int64_t fuzz_least_numel(struct fuzz_gen *g, int node);
+/* Puts sizes in place of the numbers of the node that was appended last, and
+ * builds it with them too. False where the API refuses that. */
+bool fuzz_sizes_append(struct fuzz_gen *g);
+
 /* low..high, both included. */
 static inline int64_t
 between(struct fuzz_gen *g, int64_t low, int64_t high)
 {
+    if (fuzz_has_sizes(g) && fuzz_one_in(&g->rng, 4)) {
+        int64_t size = fuzz_some_size(g);
+
+        if (size >= low && size <= high)
+            return size;
+    }
     return low + (int64_t)fuzz_below(&g->rng, (uint64_t)(high - low + 1));
 }
 

@@ -13,6 +13,32 @@ take_any(struct fuzz_gen *g, struct fuzz_node *n, uint32_t min_rank,
 
 /* ---- movement --------------------------------------------------------- */
 
+/* Two axes become one, or one two of which the second has 1 or 2 elements. */
+static bool
+reshape_sizes(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    uint32_t rank = rank_of(g, g->x), at, i;
+
+    if (rank == 0)
+        return false;
+    at = (uint32_t)fuzz_below(&g->rng, rank);
+    for (i = 0; i < rank; i++) {
+        int64_t size = size_of(g, g->x, i);
+
+        if (i == at && i + 1 < rank && !fuzz_one_in(&g->rng, 3)) {
+            n->list[n->n_list++] = -1;
+            i++;
+        } else if (i == at) {
+            n->list[n->n_list++] = -1;
+            n->list[n->n_list++] =
+                size % 2 == 0 && fuzz_one_in(&g->rng, 2) ? 2 : 1;
+        } else {
+            n->list[n->n_list++] = size;
+        }
+    }
+    return true;
+}
+
 /* Splits the number of elements into factors, in any order. */
 static bool
 gen_reshape(struct fuzz_gen *g, struct fuzz_node *n)
@@ -20,6 +46,8 @@ gen_reshape(struct fuzz_gen *g, struct fuzz_node *n)
     uint64_t left, d;
     int x = g->x;
 
+    if (fuzz_has_sizes(g))
+        return reshape_sizes(g, n);
     left = bell_numel(g->tensors[x]);
     while (left > 1 && n->n_list < 4) {
         for (d = 2 + fuzz_below(&g->rng, 7); d < left && left % d != 0; d++)
@@ -483,7 +511,7 @@ gen_take(struct fuzz_gen *g, struct fuzz_node *n)
     int x;
 
     return take_any(g, n, 0, 4, &x) &&
-           take(n, index_leaf(g, (int64_t)bell_numel(g->tensors[x]), shape,
+           take(n, index_leaf(g, fuzz_least_numel(g, x), shape,
                               (uint32_t)between(g, 0, 2)));
 }
 

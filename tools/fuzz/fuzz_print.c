@@ -40,43 +40,79 @@ print_dtype(FILE *out, uint8_t dtype)
         fputc(toupper((unsigned char)*name), out);
 }
 
+/* A number, or a size of the program or of an earlier node. */
+static void
+print_size(FILE *out, int64_t number, uint16_t size)
+{
+    if (size == 0)
+        print_int(out, number);
+    else if (size < 8)
+        fprintf(out, "size[%d]", size - 1);
+    else
+        fprintf(out, "bell_dim_at(t%d, %d)", size / 8 - 1, size % 8);
+}
+
+/* The same as a word. */
+static void
+print_word(FILE *out, int64_t number, uint16_t size)
+{
+    print_size(out, number, size);
+    if (size)
+        fprintf(out, ".word");
+}
+
 static void
 print_list(FILE *out, const struct fuzz_node *n)
 {
+    bool has_sizes = false;
     uint32_t i;
 
     if (n->n_list == 0) {
         fprintf(out, "BELL_NO_DIMS");
         return;
     }
-    fprintf(out, "BELL_DIMS(");
+    for (i = 0; i < n->n_list; i++)
+        has_sizes |= n->list_size[i] != 0;
+    if (has_sizes && n->n_list > 8) { /* the most that BELL_SHAPE takes */
+        fprintf(out, "(const int64_t[]){");
+        for (i = 0; i < n->n_list; i++) {
+            fprintf(out, i ? ", " : "");
+            print_word(out, n->list[i], n->list_size[i]);
+        }
+        fprintf(out, "}, %d", n->n_list);
+        return;
+    }
+    fprintf(out, has_sizes ? "BELL_SHAPE(" : "BELL_DIMS(");
     for (i = 0; i < n->n_list; i++) {
         fprintf(out, i ? ", " : "");
-        print_int(out, n->list[i]);
+        print_size(out, n->list[i], n->list_size[i]);
     }
     fprintf(out, ")");
 }
 
 static void
-print_items(FILE *out, const struct fn_arg *a)
+print_items(FILE *out, const struct fn_arg *a, const struct fuzz_node *n)
 {
     uint32_t i;
 
     fprintf(out, "BELL_ITEMS(");
     for (i = 0; i < a->n; i++) {
         const struct bell_index_item *item = &a->items[i];
+        const uint16_t *size = n->list_size + FUZZ_ITEM_NUMBERS * i;
         fprintf(out, i ? ", " : "");
         if (item->kind == BELL_INDEX_INT) {
-            fprintf(out, "bell_at(%" PRId64 ")", item->begin);
+            fprintf(out, "bell_at(");
+            print_word(out, item->begin, size[1]);
+            fprintf(out, ")");
         } else if (item->kind == BELL_INDEX_NEW_AXIS) {
             fprintf(out, "bell_new_axis()");
         } else if (item->kind == BELL_INDEX_ELLIPSIS) {
             fprintf(out, "bell_ellipsis()");
         } else {
             fprintf(out, "bell_slice(");
-            print_int(out, item->begin);
+            print_word(out, item->begin, size[1]);
             fprintf(out, ", ");
-            print_int(out, item->end);
+            print_word(out, item->end, size[2]);
             fprintf(out, ", %" PRId64 ")", item->step);
         }
     }
@@ -154,7 +190,7 @@ print_arg(FILE *out, char letter, char from, const struct fn_arg *a,
         fprintf(out, "\"%s\"", a->str);
         break;
     case 'x':
-        print_items(out, a);
+        print_items(out, a, n);
         break;
     case 'o':
         print_conv(out, a->conv);
@@ -163,7 +199,10 @@ print_arg(FILE *out, char letter, char from, const struct fn_arg *a,
         print_pool(out, a->pool);
         break;
     default: /* i, n, a */
-        print_int(out, a->i);
+        print_size(out, a->i,
+                   from >= 'a' && from < 'a' + FUZZ_N_NUMBERS
+                       ? n->i_size[from - 'a']
+                       : 0);
     }
 }
 
@@ -195,7 +234,8 @@ print_call(FILE *out, uint32_t k, const struct fuzz_node *n)
 
 /* Storage bits, so that NaN and the last place are the very same. */
 static BELL_MUST_CHECK bell_status
-print_leaf_data(FILE *out, const struct fuzz_program *prog, uint32_t k)
+print_leaf_data(FILE *out, const struct fuzz_program *prog, uint32_t k,
+                const char *run)
 {
     const struct fuzz_node *n = &prog->nodes[k];
     struct ref_array array = {.dtype = n->dtype, .n = 1};
@@ -214,8 +254,8 @@ print_leaf_data(FILE *out, const struct fuzz_program *prog, uint32_t k)
     }
     fuzz_fill(prog, k, &array);
     ref_to_bytes(&array, bytes);
-    fprintf(out, "static const uint%zu_t d%u[] = { /* %s */", 8 * size, k,
-            bell_dtype_name((enum bell_dtype)n->dtype));
+    fprintf(out, "static const uint%zu_t d%u%s[] = { /* %s */", 8 * size, k,
+            run, bell_dtype_name((enum bell_dtype)n->dtype));
     for (e = 0; e < array.n || e == 0; e++) {
         uint64_t bits = 0;
         memcpy(&bits, bytes + e * size, size);
@@ -254,11 +294,12 @@ print_helpers(FILE *out, const struct fuzz_program *prog)
 /* ---- the whole -------------------------------------------------------- */
 
 static void
-print_want(FILE *out, uint32_t root, const struct ref_array *want)
+print_want(FILE *out, uint32_t root, const struct ref_array *want,
+           const char *run)
 {
     size_t k;
 
-    fprintf(out, "static const double want%u[] = {", root);
+    fprintf(out, "static const double want%u%s[] = {", root, run);
     for (k = 0; k < want->n || k == 0; k++) {
         fprintf(out, "%s", k % 4 ? " " : "\n    ");
         if (k == want->n)
@@ -320,17 +361,13 @@ print_grads(FILE *out, const struct fuzz_program *prog, uint32_t n_roots)
             prog->is_squared ? ")" : "", count, prog->n_roots);
 }
 
+/* The calls, up to the results; `run` chooses data and results, or is "". */
 static void
-print_main(FILE *out, const struct fuzz_program *prog, const char *device,
-           uint32_t n_roots)
+print_calls(FILE *out, const struct fuzz_program *prog, uint32_t n_roots,
+            const char *run)
 {
     uint32_t i;
 
-    fprintf(out,
-            "\nint\nmain(void)\n{\n    struct bell_context *ctx;\n\n"
-            "    if (bell_context_create(\"%s\", &ctx) != BELL_OK)\n"
-            "        goto failed;\n",
-            device);
     for (i = 0; i < prog->n_nodes; i++) {
         const struct fuzz_node *n = &prog->nodes[i];
         if (n->op != 0) {
@@ -341,7 +378,7 @@ print_main(FILE *out, const struct fuzz_program *prog, const char *device,
         print_list(out, n);
         fprintf(out, ", ");
         print_dtype(out, n->dtype);
-        fprintf(out, ", d%u);\n", i);
+        fprintf(out, ", d%u%s);\n", i, run);
     }
     fprintf(out, "    struct bell_tensor *roots[%u] = {", n_roots);
     for (i = 0; i < prog->n_roots; i++)
@@ -353,12 +390,122 @@ print_main(FILE *out, const struct fuzz_program *prog, const char *device,
             "        goto failed;\n",
             n_roots);
     for (i = 0; i < n_roots; i++)
-        fprintf(out, "    show(\"root%u\", roots[%u], want%u);\n", i, i, i);
+        fprintf(out, "    show(\"root%u\", roots[%u], want%u%s);\n", i, i, i,
+                run);
+}
+
+static void
+print_main(FILE *out, const struct fuzz_program *prog, const char *device,
+           uint32_t n_roots)
+{
+    fprintf(out,
+            "\nint\nmain(void)\n{\n    struct bell_context *ctx;\n\n"
+            "    if (bell_context_create(\"%s\", &ctx) != BELL_OK)\n"
+            "        goto failed;\n",
+            device);
+    print_calls(out, prog, n_roots, "");
     fprintf(out,
             "    bell_context_destroy(ctx);\n    return 0;\n"
             "failed:\n"
             "    fprintf(stderr, \"%%s\\n\", bell_error_last()->message);\n"
             "    return 1;\n}\n");
+}
+
+/* Arrays of what differs from run to run. */
+static void
+print_runs(FILE *out, const struct fuzz_program *prog, uint32_t n_roots)
+{
+    uint32_t i, run;
+
+    for (i = 0; i < prog->n_nodes; i++) {
+        if (prog->nodes[i].op != 0)
+            continue;
+        fprintf(out, "static const void *const d%u[] = {", i);
+        for (run = 0; run < FUZZ_N_VALUES; run++)
+            fprintf(out, "%sd%u_%u", run ? ", " : "", i, run);
+        fprintf(out, "};\n");
+    }
+    for (i = 0; i < n_roots; i++) {
+        fprintf(out, "static const double *const want%u[] = {", i);
+        for (run = 0; run < FUZZ_N_VALUES; run++)
+            fprintf(out, "%swant%u_%u", run ? ", " : "", i, run);
+        fprintf(out, "};\n");
+    }
+}
+
+/* A size as a sum of products of symbols. */
+static void
+print_size_made(FILE *out, const struct fuzz_program *prog, uint32_t at)
+{
+    const struct fuzz_size *s = &prog->sizes[at];
+    int64_t by_m = prog->n_symbols > 1 ? s->by[1] : 0;
+
+    fprintf(out,
+            "bell_dim_add(ctx, bell_dim_mul(ctx, n, %" PRId64 "), %" PRId64 ")",
+            s->by[0], s->plus);
+    if (prog->n_symbols < 2)
+        return;
+    fprintf(out,
+            ";\n    size[%u] = bell_dim_add(ctx, size[%u], "
+            "bell_dim_mul(ctx, m, %" PRId64 "));\n"
+            "    size[%u] = bell_dim_add(ctx, size[%u], bell_dim_mul(ctx, "
+            "bell_dim_mul(ctx, n, m), %" PRId64 "))",
+            at, at, by_m, at, at, s->both);
+}
+
+/* The calls as a function of the run, and a main that goes through the values
+ * of the symbols. */
+static void
+print_sized_main(FILE *out, const struct fuzz_program *prog, const char *device,
+                 uint32_t n_roots)
+{
+    static const char names[] = "nm";
+    uint32_t i, run;
+
+    print_runs(out, prog, n_roots);
+    fprintf(out, "\nstatic bell_status\n"
+                 "step(struct bell_context *ctx, const struct bell_dim *size, "
+                 "int run)\n{\n    (void)size;\n");
+    print_calls(out, prog, n_roots, "[run]");
+    fprintf(out, "    return BELL_OK;\nfailed:\n"
+                 "    return bell_error_last()->status;\n}\n"
+                 "\nint\nmain(void)\n{\n");
+    for (i = 0; i < prog->n_symbols; i++) {
+        fprintf(out, "    static const int64_t values_of_%c[] = {", names[i]);
+        for (run = 0; run < FUZZ_N_VALUES; run++)
+            fprintf(out, "%s%" PRId64, run ? ", " : "",
+                    prog->symbols[i].value[run]);
+        fprintf(out, "};\n    struct bell_dim %c;\n", names[i]);
+    }
+    fprintf(out,
+            "    struct bell_dim size[%u];\n    struct bell_context *ctx;\n"
+            "    int run;\n\n"
+            "    if (bell_context_create(\"%s\", &ctx) != BELL_OK)\n"
+            "        goto failed;\n",
+            prog->n_sizes, device);
+    for (i = 0; i < prog->n_symbols; i++)
+        fprintf(out,
+                "    %c = bell_symbol(ctx, \"%c\", %" PRId64 ", %" PRId64
+                ");\n",
+                names[i], names[i], prog->symbols[i].min, prog->symbols[i].max);
+    for (i = 0; i < prog->n_sizes; i++) {
+        fprintf(out, "    size[%u] = ", i);
+        print_size_made(out, prog, i);
+        fprintf(out, ";\n");
+    }
+    fprintf(out, "    for (run = 0; run < %d; run++) {\n", FUZZ_N_VALUES);
+    for (i = 0; i < prog->n_symbols; i++)
+        fprintf(out,
+                "        if (bell_symbol_set(ctx, %c, values_of_%c[run]) != "
+                "BELL_OK)\n            goto failed;\n",
+                names[i], names[i]);
+    fprintf(out, "        if (step(ctx, size, run) != BELL_OK)\n"
+                 "            goto failed;\n    }\n"
+                 "    bell_context_destroy(ctx);\n    return 0;\n"
+                 "failed:\n"
+                 "    fprintf(stderr, \"%%s\\n\", "
+                 "bell_error_last()->message);\n"
+                 "    return 1;\n}\n");
 }
 
 /* The roots' values by the reference. */
@@ -377,18 +524,59 @@ evaluate(struct bell_context *ctx, const struct fuzz_program *prog,
     return ref_eval_tensors(roots, *out_n, NULL, want);
 }
 
+/* Data and results of a program of plain sizes. */
+static BELL_MUST_CHECK bell_status
+print_values(FILE *out, struct bell_context *ctx,
+             const struct fuzz_program *prog, const char *run, uint32_t *out_n)
+{
+    struct ref_array want[FUZZ_MAX_OUT];
+    bell_status status;
+    uint32_t i;
+
+    BELL_TRY(bell_scope_begin(ctx));
+    status = evaluate(ctx, prog, want, out_n);
+    if (bell_scope_end(ctx) != BELL_OK && status == BELL_OK)
+        return bell_fail(BELL_E_INTERNAL, "%.300s", bell_error_last()->message);
+    BELL_TRY(status);
+    for (i = 0; i < prog->n_nodes && status == BELL_OK; i++) {
+        if (prog->nodes[i].op == 0)
+            status = print_leaf_data(out, prog, i, run);
+    }
+    for (i = 0; i < *out_n; i++) {
+        print_want(out, i, &want[i], run);
+        ref_array_fini(&want[i]);
+    }
+    return status;
+}
+
+/* Those of each run. */
+static BELL_MUST_CHECK bell_status
+print_sized_values(FILE *out, struct bell_context *ctx,
+                   const struct fuzz_program *prog, uint32_t *out_n)
+{
+    struct fuzz_program *plain = host_alloc(sizeof(*plain));
+    bell_status status = BELL_OK;
+    char name[16];
+    uint32_t run;
+
+    if (!plain)
+        return bell_fail(BELL_E_NO_MEMORY, "a fuzz program: out of memory");
+    for (run = 0; run < FUZZ_N_VALUES && status == BELL_OK; run++) {
+        snprintf(name, sizeof(name), "_%u", run);
+        status = fuzz_settle(ctx, prog, run, plain);
+        if (status == BELL_OK)
+            status = print_values(out, ctx, plain, name, out_n);
+    }
+    host_free(plain);
+    return status;
+}
+
 bell_status
 fuzz_print_c(FILE *out, struct bell_context *ctx,
              const struct fuzz_program *prog, const char *title)
 {
-    struct ref_array want[FUZZ_MAX_OUT];
-    bell_status status;
-    uint32_t n = 0, i;
+    uint32_t n = 0;
 
-    BELL_TRY(bell_scope_begin(ctx));
-    status = evaluate(ctx, prog, want, &n);
-    if (status != BELL_OK)
-        return bell_scope_end(ctx) == BELL_OK ? status : status;
     fprintf(out,
             "/* %s\n * cc -Iinclude this.c -ldoorbell -lm */\n"
             "#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
@@ -396,20 +584,15 @@ fuzz_print_c(FILE *out, struct bell_context *ctx,
             "#include \"doorbell/fft.h\"\n"
             "#include \"doorbell/functions.h\"\n"
             "#include \"doorbell/linalg.h\"\n"
-            "#include \"doorbell/tensor.h\"\n\n",
-            title);
-    for (i = 0; i < prog->n_nodes && status == BELL_OK; i++) {
-        if (prog->nodes[i].op == 0)
-            status = print_leaf_data(out, prog, i);
-    }
-    for (i = 0; i < n; i++) {
-        print_want(out, i, &want[i]);
-        ref_array_fini(&want[i]);
-    }
+            "%s#include \"doorbell/tensor.h\"\n\n",
+            title, prog->n_symbols ? "#include \"doorbell/dim.h\"\n" : "");
+    BELL_TRY(prog->n_symbols ? print_sized_values(out, ctx, prog, &n)
+                             : print_values(out, ctx, prog, "", &n));
     print_helpers(out, prog);
     print_show(out);
-    print_main(out, prog, bell_context_device(ctx), n);
-    if (bell_scope_end(ctx) != BELL_OK)
-        return bell_fail(BELL_E_INTERNAL, "%.300s", bell_error_last()->message);
-    return status;
+    if (prog->n_symbols)
+        print_sized_main(out, prog, bell_context_device(ctx), n);
+    else
+        print_main(out, prog, bell_context_device(ctx), n);
+    return BELL_OK;
 }

@@ -20,9 +20,9 @@
 
 /* ---- building --------------------------------------------------------- */
 
-static struct bell_tensor *
-build_leaf(struct bell_context *ctx, const struct fuzz_program *prog,
-           uint32_t node)
+struct bell_tensor *
+fuzz_build_leaf(struct bell_context *ctx, const struct fuzz_program *prog,
+                uint32_t node, const int64_t *shape)
 {
     const struct fuzz_node *leaf = &prog->nodes[node];
     struct ref_array array = {.dtype = leaf->dtype, .n = 1};
@@ -37,7 +37,7 @@ build_leaf(struct bell_context *ctx, const struct fuzz_program *prog,
     if (array.data && bytes) {
         fuzz_fill(prog, node, &array);
         ref_to_bytes(&array, bytes);
-        t = bell_from_data(ctx, leaf->list, leaf->n_list,
+        t = bell_from_data(ctx, shape, leaf->n_list,
                            (enum bell_dtype)leaf->dtype, bytes);
     }
     host_free(array.data);
@@ -53,8 +53,9 @@ fuzz_build(struct bell_context *ctx, const struct fuzz_program *prog,
     uint32_t i;
 
     for (i = 0; i < prog->n_nodes; i++) {
-        out[i] = prog->nodes[i].op != 0 ? fuzz_call(ctx, &prog->nodes[i], out)
-                                        : build_leaf(ctx, prog, i);
+        out[i] = prog->nodes[i].op != 0
+                     ? fuzz_call(ctx, &prog->nodes[i], out)
+                     : fuzz_build_leaf(ctx, prog, i, prog->nodes[i].list);
         if (!out[i])
             return bell_fail(BELL_E_NO_MEMORY, "leaf t%u: out of memory", i);
         refused |= bell_is_error(out[i]);
@@ -85,6 +86,73 @@ fuzz_append_grads(const struct fuzz_program *prog,
     BELL_TRY(bell_gradient(loss, targets, count, roots + *n));
     *n += count;
     return BELL_OK;
+}
+
+/* ---- one run ---------------------------------------------------------- */
+
+void
+fuzz_result_fini(struct fuzz_result *r)
+{
+    uint32_t i;
+
+    for (i = 0; i < r->n; i++)
+        host_free(r->bytes[i]);
+    memset(r, 0, sizeof(*r));
+}
+
+/* A size that is not a number: its word is 2^40 or more (dim.h). */
+static bool
+has_symbol(const struct bell_tensor *t)
+{
+    uint32_t i;
+
+    for (i = 0; i < bell_ndim(t); i++) {
+        if (bell_dims(t)[i].word >= (int64_t)1 << 40)
+            return true;
+    }
+    return false;
+}
+
+bell_status
+fuzz_read_roots(const struct fuzz_program *prog,
+                struct bell_tensor *const *nodes, struct fuzz_result *out)
+{
+    struct bell_tensor *roots[FUZZ_MAX_OUT];
+    uint32_t n = prog->n_roots, i;
+
+    for (i = 0; i < n; i++)
+        roots[i] = nodes[prog->roots[i]];
+    BELL_TRY(fuzz_append_grads(prog, nodes, roots, &n));
+    BELL_TRY(ref_reduces_floats(roots, n, &out->reduces_floats));
+    for (i = 0; i < n; i++)
+        out->is_sized |= has_symbol(roots[i]);
+    BELL_TRY(bell_realize(roots, n));
+    for (i = 0; i < n; i++) {
+        out->dtype[i] = (enum uop_dtype)bell_dtype_of(roots[i]);
+        out->size_bytes[i] = (size_t)bell_nbytes(roots[i]);
+        out->n_elems[i] = (size_t)bell_numel(roots[i]);
+        out->bytes[i] = host_alloc(out->size_bytes[i] + 1);
+        if (!out->bytes[i])
+            return bell_fail(BELL_E_NO_MEMORY, "root %u: out of memory", i);
+        out->n++;
+        BELL_TRY(bell_read(roots[i], out->bytes[i], out->size_bytes[i]));
+    }
+    return BELL_OK;
+}
+
+bell_status
+fuzz_run_once(struct bell_context *ctx, const struct fuzz_program *prog,
+              struct fuzz_result *out)
+{
+    struct bell_tensor *nodes[FUZZ_MAX_NODES];
+    bell_status status, end;
+
+    BELL_TRY(bell_scope_begin(ctx));
+    status = fuzz_build(ctx, prog, nodes);
+    if (status == BELL_OK)
+        status = fuzz_read_roots(prog, nodes, out);
+    end = bell_scope_end(ctx);
+    return status == BELL_OK ? end : status;
 }
 
 /* ---- bounds ----------------------------------------------------------- */
@@ -570,6 +638,69 @@ run_fuzz_job(struct fuzz_job *job)
     }
     for (i = 0; i < n; i++)
         ref_array_fini(&got[i]);
+    return status;
+}
+
+/* `result` in place of a run. */
+static BELL_MUST_CHECK bell_status
+judge_job(struct fuzz_job *job, const struct fuzz_result *result)
+{
+    struct ref_array got[FUZZ_MAX_OUT];
+    bell_status status = BELL_OK;
+    uint32_t i, n;
+
+    BELL_TRY(build_job(job));
+    BELL_TRY(init_bounds(job));
+    BELL_TRY(widen_all(job, 1, N_NOISY, 1));
+    for (n = 0; n < job->n_roots && status == BELL_OK; n++) {
+        got[n] = job->bounds[n].want;
+        got[n].data = NULL;
+        if (n >= result->n || result->n_elems[n] != got[n].n ||
+            result->dtype[n] != got[n].dtype) {
+            job->verdict->failed = true;
+            job->verdict->root = n;
+            snprintf(job->verdict->what, sizeof(job->verdict->what),
+                     "root %u: %zu elements of %s, reference %zu of %s", n,
+                     n < result->n ? result->n_elems[n] : 0,
+                     n < result->n ? uop_dtype_infos[result->dtype[n]].name
+                                   : "nothing",
+                     got[n].n, uop_dtype_infos[got[n].dtype].name);
+            break;
+        }
+        got[n].data = host_alloc((got[n].n + 1) * 8);
+        if (!got[n].data)
+            status = bell_fail(BELL_E_NO_MEMORY, "root %u: out of memory", n);
+        else
+            ref_from_bytes(&got[n], result->bytes[n]);
+    }
+    if (status == BELL_OK && !job->verdict->failed)
+        status = compare_results(job, got);
+    for (i = 0; i < n; i++)
+        ref_array_fini(&got[i]);
+    return status;
+}
+
+bell_status
+fuzz_judge(struct bell_context *ctx, const struct fuzz_program *prog,
+           const struct fuzz_result *result, struct fuzz_verdict *out)
+{
+    struct fuzz_job *job = host_calloc(1, sizeof(*job));
+    bell_status status, end;
+
+    if (!job)
+        return bell_fail(BELL_E_NO_MEMORY, "a fuzz program: out of memory");
+    job->ctx = ctx;
+    job->prog = prog;
+    job->verdict = out;
+    status = bell_scope_begin(ctx);
+    if (status == BELL_OK) {
+        status = judge_job(job, result);
+        fini_bounds(job);
+        end = bell_scope_end(ctx);
+        if (status == BELL_OK)
+            status = end;
+    }
+    host_free(job);
     return status;
 }
 

@@ -64,9 +64,13 @@ shrink_roots(struct shrink *s)
 static void
 redirect(struct fuzz_program *prog, uint32_t from, uint16_t to)
 {
+    uint16_t moved[FUZZ_MAX_NODES];
     uint32_t i, k;
 
+    for (i = 0; i < FUZZ_MAX_NODES; i++)
+        moved[i] = (uint16_t)(i == from ? to : i);
     for (i = from + 1; i < prog->n_nodes; i++) {
+        fuzz_redirect_sizes(&prog->nodes[i], moved);
         for (k = 0; k < prog->nodes[i].n_src; k++) {
             if (prog->nodes[i].src[k] == from)
                 prog->nodes[i].src[k] = to;
@@ -78,6 +82,27 @@ redirect(struct fuzz_program *prog, uint32_t from, uint16_t to)
     }
 }
 
+/* The node becomes a leaf of the dtype that it has, whose sizes are its own. */
+static BELL_MUST_CHECK bell_status
+make_sized_leaf(struct shrink *s, uint32_t node)
+{
+    struct fuzz_node *leaf = &s->trial.nodes[node];
+    struct fuzz_program *sized;
+    bell_status status;
+
+    sized = host_alloc(sizeof(*sized));
+    if (!sized)
+        return bell_fail(BELL_E_NO_MEMORY, "shrinking: out of memory");
+    *sized = s->trial;
+    status = fuzz_size_leaf(*s->ctx, sized, node);
+    if (status == BELL_OK)
+        *leaf = sized->nodes[node];
+    else
+        bell_error_clear();
+    host_free(sized);
+    return BELL_OK;
+}
+
 /* The node becomes a leaf of the shape and dtype that it has. */
 static BELL_MUST_CHECK bell_status
 make_leaf(struct shrink *s, uint32_t node)
@@ -86,6 +111,8 @@ make_leaf(struct shrink *s, uint32_t node)
     struct fuzz_node *leaf = &s->trial.nodes[node];
     bell_status status;
 
+    if (s->trial.n_symbols)
+        return make_sized_leaf(s, node);
     nodes = host_calloc(FUZZ_MAX_NODES, sizeof(struct bell_tensor *));
     if (!nodes)
         return bell_fail(BELL_E_NO_MEMORY, "shrinking: out of memory");
@@ -146,7 +173,8 @@ replace_size(struct fuzz_program *prog, int64_t from, int64_t to)
 
     for (i = 0; i < prog->n_nodes; i++) {
         for (k = 0; k < prog->nodes[i].n_list; k++) {
-            if (prog->nodes[i].list[k] == from)
+            if (prog->nodes[i].list[k] == from &&
+                prog->nodes[i].list_size[k] == 0)
                 prog->nodes[i].list[k] = to;
         }
     }
@@ -182,9 +210,104 @@ shrink_sizes(struct shrink *s, bool *out_any)
 
     for (i = 0; i < s->best->n_nodes; i++) {
         for (k = 0; s->best->nodes[i].op == 0 && k < s->best->nodes[i].n_list;
-             k++)
-            BELL_TRY(shrink_size(s, i, k, out_any));
+             k++) {
+            if (s->best->nodes[i].list_size[k] == 0)
+                BELL_TRY(shrink_size(s, i, k, out_any));
+        }
     }
+    return BELL_OK;
+}
+
+/* One size of a symbol becomes another; 0: what it is in the first run. */
+static BELL_MUST_CHECK bell_status
+replace_sized(struct shrink *s, uint16_t from, uint16_t to, bool *out_any)
+{
+    struct fuzz_program *plain = host_alloc(sizeof(*plain));
+    bell_status status;
+    uint32_t i, k, n = 0;
+    bool kept = false;
+
+    if (!plain)
+        return bell_fail(BELL_E_NO_MEMORY, "shrinking: out of memory");
+    s->trial = *s->best;
+    status = fuzz_settle(*s->ctx, s->best, 0, plain);
+    for (i = 0; status == BELL_OK && i < s->trial.n_nodes; i++) {
+        struct fuzz_node *node = &s->trial.nodes[i];
+
+        for (k = 0; k < FUZZ_MAX_LIST + FUZZ_N_NUMBERS; k++) {
+            bool is_list = k < FUZZ_MAX_LIST;
+            uint32_t at = is_list ? k : k - FUZZ_MAX_LIST;
+            uint16_t *size = is_list ? &node->list_size[at] : &node->i_size[at];
+
+            if (*size != from)
+                continue;
+            *size = to;
+            n++;
+            if (to == 0 && is_list)
+                node->list[at] = plain->nodes[i].list[at];
+            else if (to == 0)
+                node->i[at] = plain->nodes[i].i[at];
+        }
+    }
+    host_free(plain);
+    if (status != BELL_OK) {
+        bell_error_clear();
+        return BELL_OK;
+    }
+    if (n)
+        BELL_TRY(try_it(s, &kept));
+    *out_any |= kept;
+    return BELL_OK;
+}
+
+/* Values and bounds that are plainer. */
+static BELL_MUST_CHECK bell_status
+shrink_values(struct shrink *s, uint32_t symbol, bool *out_any)
+{
+    uint32_t run;
+    int64_t value;
+    bool kept;
+
+    for (run = 0; run < FUZZ_N_VALUES; run++) {
+        kept = false;
+        for (value = s->best->symbols[symbol].min;
+             !kept && value < s->best->symbols[symbol].value[run] && value < 4;
+             value++) {
+            s->trial = *s->best;
+            s->trial.symbols[symbol].value[run] = value;
+            BELL_TRY(try_it(s, &kept));
+            *out_any |= kept;
+        }
+    }
+    s->trial = *s->best;
+    s->trial.symbols[symbol].max = 1;
+    for (run = 0; run < FUZZ_N_VALUES; run++) {
+        value = s->best->symbols[symbol].value[run];
+        if (value > s->trial.symbols[symbol].max)
+            s->trial.symbols[symbol].max = value;
+    }
+    if (s->trial.symbols[symbol].max < s->best->symbols[symbol].max)
+        BELL_TRY(try_it(s, &kept));
+    return BELL_OK;
+}
+
+/* Fewer sizes of symbols, and smaller ones. */
+static BELL_MUST_CHECK bell_status
+shrink_symbols(struct shrink *s, bool *out_any)
+{
+    uint32_t i, k;
+
+    for (i = s->best->n_sizes; i > 0; i--) {
+        BELL_TRY(replace_sized(s, (uint16_t)i, 0, out_any));
+        if (i > 1)
+            BELL_TRY(replace_sized(s, (uint16_t)i, 1, out_any));
+    }
+    for (i = 0; i < s->best->n_nodes; i++) {
+        for (k = 0; k < 8 && s->best->n_symbols; k++)
+            BELL_TRY(replace_sized(s, FUZZ_AXIS(i, k), 0, out_any));
+    }
+    for (i = 0; i < s->best->n_symbols; i++)
+        BELL_TRY(shrink_values(s, i, out_any));
     return BELL_OK;
 }
 
@@ -226,6 +349,7 @@ shrink_all(struct shrink *s)
         any = false;
         BELL_TRY(shrink_calls(s, &any));
         BELL_TRY(shrink_sizes(s, &any));
+        BELL_TRY(shrink_symbols(s, &any));
     }
     return s->check == fuzz_check_grad ? BELL_OK : shrink_data(s);
 }

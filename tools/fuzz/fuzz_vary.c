@@ -19,24 +19,6 @@
 #define N_VARIANTS 3
 #define N_SIZES    5
 
-/* What came of the roots of one run. */
-struct result {
-    uint32_t n;
-    enum uop_dtype dtype[FUZZ_MAX_OUT];
-    size_t size_bytes[FUZZ_MAX_OUT], n_elems[FUZZ_MAX_OUT];
-    void *bytes[FUZZ_MAX_OUT];
-};
-
-static void
-fini_result(struct result *r)
-{
-    uint32_t i;
-
-    for (i = 0; i < r->n; i++)
-        host_free(r->bytes[i]);
-    memset(r, 0, sizeof(*r));
-}
-
 /* Calls `what` with the program's nodes, built in a scope. */
 static BELL_MUST_CHECK bell_status
 with_nodes(struct bell_context *ctx, const struct fuzz_program *prog,
@@ -53,31 +35,6 @@ with_nodes(struct bell_context *ctx, const struct fuzz_program *prog,
         status = what(prog, nodes, user);
     end = bell_scope_end(ctx);
     return status == BELL_OK ? end : status;
-}
-
-static bell_status
-read_roots(const struct fuzz_program *prog, struct bell_tensor **nodes,
-           void *user)
-{
-    struct bell_tensor *roots[FUZZ_MAX_OUT];
-    struct result *r = user;
-    uint32_t n = prog->n_roots, i;
-
-    for (i = 0; i < n; i++)
-        roots[i] = nodes[prog->roots[i]];
-    BELL_TRY(fuzz_append_grads(prog, nodes, roots, &n));
-    BELL_TRY(bell_realize(roots, n));
-    for (i = 0; i < n; i++) {
-        r->dtype[i] = (enum uop_dtype)bell_dtype_of(roots[i]);
-        r->size_bytes[i] = (size_t)bell_nbytes(roots[i]);
-        r->n_elems[i] = (size_t)bell_numel(roots[i]);
-        r->bytes[i] = host_alloc(r->size_bytes[i] + 1);
-        if (!r->bytes[i])
-            return bell_fail(BELL_E_NO_MEMORY, "root %u: out of memory", i);
-        r->n++;
-        BELL_TRY(bell_read(roots[i], r->bytes[i], r->size_bytes[i]));
-    }
-    return BELL_OK;
 }
 
 /* ---- other numbers ---- */
@@ -227,7 +184,7 @@ fuzz_find_difference(enum uop_dtype dtype, size_t n, const void *a,
 }
 
 static void
-compare_varied(const struct result *got, const struct result *fresh,
+compare_varied(const struct fuzz_result *got, const struct fuzz_result *fresh,
                unsigned variant, struct fuzz_verdict *out)
 {
     double x, y;
@@ -251,20 +208,20 @@ static BELL_MUST_CHECK bell_status
 run_variant(struct bell_context *ctx, const struct fuzz_program *prog,
             unsigned variant, struct fuzz_verdict *out)
 {
-    struct result got = {0}, want = {0};
+    struct fuzz_result got = {0}, want = {0};
     struct bell_context *fresh = NULL;
     bell_status status = fuzz_fresh_context(&fresh, bell_context_device(ctx));
 
     if (status == BELL_OK) {
-        if (with_nodes(fresh, prog, read_roots, &want) != BELL_OK)
+        if (fuzz_run_once(fresh, prog, &want) != BELL_OK)
             fuzz_note_failure(out, prog, "a fresh context");
-        else if (with_nodes(ctx, prog, read_roots, &got) != BELL_OK)
+        else if (fuzz_run_once(ctx, prog, &got) != BELL_OK)
             fuzz_note_failure(out, prog, "a context that has seen the others");
         else
             compare_varied(&got, &want, variant, out);
     }
-    fini_result(&got);
-    fini_result(&want);
+    fuzz_result_fini(&got);
+    fuzz_result_fini(&want);
     bell_context_destroy(fresh);
     return status;
 }
