@@ -44,8 +44,12 @@
  * changes, numbers that it computes with (a bell_scalar is what it was), data
  * that it makes tensors of. These are as they were when it was captured. What
  * changes from call to call is an input: a bell_scalar given as input is a
- * number of one element there. Sizes and offsets that are symbols (dim.h)
- * are what they are at each call.
+ * number of one element there.
+ *
+ * Symbols. Sizes and offsets that are symbols (dim.h) are what they are at each
+ * call. An input that had sizes of symbols at the first call may have numbers
+ * at later ones, which say what the symbols are in that call: those of
+ * a * symbol + b decide, and all others agree.
  *
  * Inside, values cannot be read, for there are none; realizing computes nothing
  * and may be left out. A jit that is called inside another's function is a part
@@ -100,7 +104,10 @@ BELL_API void bell_jit_destroy(struct bell_jit *jit);
  *   function changes inputs or asks for gradients.
  *
  * BELL_E_INVALID, and nothing changed:
- * - an input of another shape, dtype or context than at the first call;
+ * - an input of another shape, dtype or context than at the first call, but for
+ *   numbers in place of sizes of symbols; the message names the input, the
+ *   axis, and the bounds, where a number is out of them;
+ * - such numbers inside another jit's function;
  * - an input that the function also uses from outside, where it changes either
  *   or asks for gradients;
  * - the function ends or keeps an input, or changes a bell_scalar;

@@ -15,6 +15,7 @@
 #include "doorbell/jit.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,38 +27,6 @@
 #include "tensor/runtime/capture.h"
 
 #define NO_SLOT UINT32_MAX
-
-/* ---- types ---- */
-
-/* The dtype that a value of `t` has in memory. */
-static enum uop_dtype
-settled_dtype(const struct tensor *t)
-{
-    if (!(t->flags & TENSOR_WEAK))
-        return t->dtype;
-    return uop_dtype_infos[t->dtype].is_float ? UOP_F32 : UOP_I64;
-}
-
-void
-tensor_jit_type(struct jit_type *type, const struct bell_tensor *t)
-{
-    assert(tensor_at(t)->shape->n <= BELL_MAX_RANK);
-    type->dtype = settled_dtype(tensor_at(t));
-    type->n = tensor_at(t)->shape->n;
-    memcpy(type->d, tensor_at(t)->shape->d, type->n * sizeof(*type->d));
-}
-
-static bool
-has_type(const struct tensor *t, const struct jit_type *type)
-{
-    return settled_dtype(t) == type->dtype && t->shape->n == type->n &&
-           memcmp(t->shape->d, type->d, type->n * sizeof(*type->d)) == 0;
-}
-
-#define TYPE_STR(type)                                                         \
-    uop_dtype_infos[(type)->dtype].name,                                       \
-        tensor_shape_str((type)->d, (type)->n, (char[TENSOR_SHAPE_STR]){0},    \
-                         TENSOR_SHAPE_STR)
 
 /* ---- life ---- */
 
@@ -906,41 +875,18 @@ note_inputs(struct bell_jit *jit, struct bell_tensor *const *in)
     for (i = 0; i < jit->desc.n_in; i++) {
         const struct tensor *t = tensor_at(in[i]);
         input = &jit->inputs[i];
-        tensor_jit_type(&input->type, in[i]);
+        /* sizes that vary do so since the first call */
+        if (jit->n_captures == 0)
+            tensor_jit_type(&input->type, in[i]);
         input->first = t->input;
         input->requires_grad = t->flags & TENSOR_REQUIRES_GRAD;
         input->grad = t->grad && t->input == i ? jit->n_args++ : 0;
-        if (input->grad)
-            tensor_jit_type(&jit->inputs[input->grad].type, t->grad);
+        if (!input->grad)
+            continue;
+        tensor_jit_type(&jit->inputs[input->grad].type, t->grad);
+        memcpy(jit->inputs[input->grad].type.d, input->type.d,
+               input->type.n * sizeof(*input->type.d));
     }
-}
-
-bell_status
-tensor_jit_check_inputs(const struct bell_jit *jit,
-                        struct bell_tensor *const *in)
-{
-    struct jit_type type;
-    uint32_t i;
-
-    for (i = 0; i < jit->desc.n_in; i++) {
-        BELL_TRY(tensor_usable("bell_jit_call", in[i]));
-        if (tensor_at(in[i])->ctx != jit->ctx)
-            return bell_fail(BELL_BAD_CONTEXT,
-                             "bell_jit_call: input %u of '%s' is of another "
-                             "context",
-                             i, jit->name);
-        if (jit->n_captures &&
-            !has_type(tensor_at(in[i]), &jit->inputs[i].type)) {
-            tensor_jit_type(&type, in[i]);
-            return bell_fail(
-                type.dtype != jit->inputs[i].type.dtype ? BELL_BAD_DTYPE
-                                                        : BELL_BAD_SHAPE,
-                "bell_jit_call: input %u of '%s' is %s %s; it was captured "
-                "with %s %s",
-                i, jit->name, TYPE_STR(&type), TYPE_STR(&jit->inputs[i].type));
-        }
-    }
-    return BELL_OK;
 }
 
 /* Takes what a call is given, which may be listed where its outputs go.
@@ -951,20 +897,24 @@ take_inputs(struct bell_jit *jit, struct bell_tensor *const *in, bool *out_fits)
     bool fits = true;
     uint32_t i;
 
+    jit->binds = false;
     for (i = 0; i < jit->desc.n_in; i++) {
         const struct jit_input *input = &jit->inputs[i];
         const struct tensor *t = handle_find(in[i]);
-        if (!t || t->ctx != jit->ctx || t->flags & TENSOR_ERROR ||
-            (jit->n_captures && !has_type(t, &input->type)))
+        if (!t || t->ctx != jit->ctx || t->flags & TENSOR_ERROR)
             return tensor_jit_check_inputs(jit, in);
+        if (jit->n_captures && !jit_has_type(t, &input->type)) {
+            BELL_TRY(tensor_jit_check_inputs(jit, in));
+            jit->binds = true;
+        }
         jit->given[i] = in[i];
         fits &= !(t->flags & TENSOR_REQUIRES_GRAD) == !input->requires_grad;
         if (!t->grad && !input->grad)
             continue;
         if (input->first == i)
-            fits &=
-                t->grad && input->grad &&
-                has_type(tensor_at(t->grad), &jit->inputs[input->grad].type);
+            fits &= t->grad && input->grad &&
+                    jit_may_have_type(tensor_at(t->grad),
+                                      &jit->inputs[input->grad].type);
         if (input->grad)
             jit->given[input->grad] = t->grad;
     }
@@ -1049,16 +999,16 @@ check_used(const struct bell_jit *jit)
             return bell_fail(BELL_BAD_STATE,
                              "bell_jit_call: a tensor that '%s' uses, %s %s, "
                              "%s",
-                             jit->name, TYPE_STR(&u->type),
+                             jit->name, JIT_TYPE_STR(&u->type),
                              handle_fate(u->t, fate, sizeof(fate)));
-        if (has_type(tensor_at(u->t), &u->type))
+        if (jit_has_type(tensor_at(u->t), &u->type))
             continue;
         tensor_jit_type(&type, u->t);
-        return bell_fail(type.dtype != u->type.dtype ? BELL_BAD_DTYPE
-                                                     : BELL_BAD_SHAPE,
-                         "bell_jit_call: a tensor that '%s' uses is %s %s; it "
-                         "was captured as %s %s",
-                         jit->name, TYPE_STR(&type), TYPE_STR(&u->type));
+        return bell_fail(
+            type.dtype != u->type.dtype ? BELL_BAD_DTYPE : BELL_BAD_SHAPE,
+            "bell_jit_call: a tensor that '%s' uses is %s %s; it "
+            "was captured as %s %s",
+            jit->name, JIT_TYPE_STR(&type), JIT_TYPE_STR(&u->type));
     }
     return BELL_OK;
 }
@@ -1179,12 +1129,13 @@ value_node(const struct bell_jit *jit, const struct jit_value *value,
     struct bell_context *ctx = jit->ctx;
     const struct uop *u;
     int64_t d[BELL_MAX_RANK];
+    bool is_plain = value->role == TENSOR_MADE;
     uint32_t i;
 
+    if (value->role == TENSOR_INPUT)
+        is_plain = !dims_in(tensor_at(in[value->number])->shape->d, type->n);
     for (i = 0; i < type->n; i++)
-        d[i] = value->role == TENSOR_MADE
-                   ? dim_value(ctx->dims, type->d[i], NULL)
-                   : type->d[i];
+        d[i] = is_plain ? dim_value(ctx->dims, type->d[i], NULL) : type->d[i];
     if (value->role == TENSOR_INPUT)
         u = tensor_node(in[value->number]);
     else if (value->role == TENSOR_HANDLE)
@@ -1395,6 +1346,29 @@ replay(struct bell_jit *jit, struct bell_tensor *const *in,
     return status;
 }
 
+/* The same where plain sizes of inputs say what symbols are; these are what they
+ * were afterwards. */
+static bell_status
+replay_bound(struct bell_jit *jit, struct bell_tensor *const *in,
+             struct bell_tensor **out)
+{
+    struct dim_table *dims = jit->ctx->dims;
+    int64_t was[DIM_MAX_SYMBOLS];
+    bell_status status;
+    uint32_t i;
+
+    if (!jit->binds)
+        return replay(jit, in, out);
+    for (i = 0; i < dims->n_symbols; i++)
+        was[i] = dims->symbols[i].value;
+    status = jit_bind_sizes(jit, in, was);
+    if (status == BELL_OK)
+        status = replay(jit, in, out);
+    for (i = 0; i < dims->n_symbols; i++)
+        dims->symbols[i].value = was[i];
+    return status;
+}
+
 /* Inside another function it is a part of that. */
 static bell_status
 inline_call(struct bell_jit *jit, struct bell_tensor *const *in,
@@ -1441,6 +1415,14 @@ bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
     BELL_TRY(take_inputs(jit, in, &fits));
     in = jit->given;
     /* Indices are checked where they have values. */
+    if ((ctx->trace || ctx->checks_index) && jit->binds)
+        return bell_fail(
+            BELL_BAD_STATE,
+            "bell_jit_call: '%s' has sizes of symbols, and is given numbers: "
+            "%s give it sizes of symbols",
+            jit->name,
+            ctx->trace ? "inside another function"
+                       : "where indices are checked");
     if (ctx->trace || ctx->checks_index)
         return inline_call(jit, in, out);
     if (jit->capture &&
@@ -1456,5 +1438,5 @@ bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
     BELL_TRY(check_apart(jit));
     BELL_TRY(check_changes(jit));
     BELL_TRY(check_used(jit));
-    return replay(jit, in, out);
+    return replay_bound(jit, in, out);
 }

@@ -90,6 +90,7 @@ struct bell_jit {
     struct jit_made *made;
     struct tensor_feed *feeds; /* references */
     uint32_t n_used, n_touched, n_changes, n_written, n_made, n_feeds;
+    bool binds;     /* the call: inputs have numbers for sizes of symbols */
     bool is_merged; /* two inputs were one tensor */
     bool is_strict; /* which inputs are, and are used from outside, matters */
     uint64_t n_denoted; /* the context's, after the last call */
@@ -104,10 +105,25 @@ BELL_MUST_CHECK bell_status tensor_jit_capture(struct bell_jit *jit,
 /* Forgets it. */
 void tensor_jit_drop(struct bell_jit *jit);
 /* Whether inputs can be those of a call: usable, and of the types that there
- * were. */
+ * were, or with numbers where these have sizes of symbols. */
 BELL_MUST_CHECK bell_status tensor_jit_check_inputs(
     const struct bell_jit *jit, struct bell_tensor *const *in);
 /* The type of a value of `t`. */
 void tensor_jit_type(struct jit_type *type, const struct bell_tensor *t);
+bool jit_has_type(const struct tensor *t, const struct jit_type *type);
+/* The same, or with numbers where sizes of symbols are, which a call gives
+ * values by that. */
+bool jit_may_have_type(const struct tensor *t, const struct jit_type *type);
+/* Makes symbols what inputs of plain sizes say; `was` is what they were. Inputs
+ * that have sizes of symbols themselves are to be of these, too. After a failure
+ * they are as far as that went. */
+BELL_MUST_CHECK bell_status jit_bind_sizes(struct bell_jit *jit,
+                                           struct bell_tensor *const *in,
+                                           const int64_t *was);
+/* Two arguments for a message, where `jit` is. */
+#define JIT_TYPE_STR(type)                                                     \
+    uop_dtype_infos[(type)->dtype].name,                                       \
+        tensor_sizes_str(jit->ctx->dims, (type)->d, (type)->n,                 \
+                         (char[TENSOR_SHAPE_STR]){0}, TENSOR_SHAPE_STR)
 
 #endif
