@@ -33,7 +33,9 @@ struct slot {
     struct hcq_buffer *own; /* owned; NULL while unused, and of a weight that
                              * is where the file's are */
     const struct hcq_buffer *bound;
-    uint64_t va; /* of a symbol, what it is now */
+    uint64_t va;            /* of a symbol or a size, what it is now */
+    uint64_t most_bytes;    /* what `own` has */
+    uint64_t written_bytes; /* of an input, when it was written */
     bool is_set;
     bool is_written; /* an input: its own buffer has what was written */
 };
@@ -158,6 +160,182 @@ write_state(struct hcq_bundle *b, struct slot *slot, uint64_t data_offset)
     return status;
 }
 
+/* ---- sizes ---- */
+
+/* What stands for a size, or is one, by now. */
+static int64_t
+number_now(const struct hcq_bundle *b, uint64_t number)
+{
+    return (int64_t)(BUNDLE_IS_OF(number) ? b->slots[BUNDLE_NUMBER(number)].va
+                                          : number);
+}
+
+static bool
+is_of_symbols(const struct hcq_bundle *b, uint32_t value, uint32_t axis)
+{
+    return b->file.header->version >= BUNDLE_SIZES &&
+           BUNDLE_IS_OF(b->file.values[value].shape[axis]);
+}
+
+/* Sizes from symbols, in the order of their rows; then shapes from sizes. */
+static void
+settle_sizes(struct hcq_bundle *b)
+{
+    const struct bundle_file *f = &b->file;
+    uint32_t i, k, bytes;
+
+    if (f->header->version < BUNDLE_SIZES)
+        return;
+    for (i = 0; i < f->n_values; i++) {
+        const struct bundle_value *v = &f->values[i];
+
+        if (v->kind == BUNDLE_SIZE)
+            b->slots[i].va = (uint64_t)bundle_size_apply(
+                (enum bundle_size_op)v->shape[0], number_now(b, v->shape[1]),
+                number_now(b, v->shape[2]));
+    }
+    for (i = 0; i < f->n_values; i++) {
+        struct hcq_bundle_value *value = &b->slots[i].value;
+
+        if (value->kind > HCQ_BUNDLE_OUTPUT)
+            continue;
+        (void)bundle_dtype(value->dtype, &bytes);
+        value->size_bytes = bytes;
+        for (k = 0; k < value->ndim; k++) {
+            value->shape[k] = (uint64_t)number_now(b, f->values[i].shape[k]);
+            value->size_bytes *= value->shape[k];
+        }
+        assert(value->size_bytes <= f->values[i].size_bytes);
+    }
+}
+
+const char *
+hcq_bundle_axis(const struct hcq_bundle *b, uint32_t value, uint32_t axis,
+                uint64_t *out_min, uint64_t *out_max)
+{
+    const struct bundle_value *v = &b->file.values[value];
+    int64_t bounds[2];
+
+    *out_min = *out_max = v->shape[axis];
+    if (!is_of_symbols(b, value, axis))
+        return NULL;
+    bundle_bounds(&b->file, v->shape[axis], bounds);
+    *out_min = (uint64_t)bounds[0];
+    *out_max = (uint64_t)bounds[1];
+    return b->file.names + b->file.values[BUNDLE_NUMBER(v->shape[axis])].name;
+}
+
+/* Makes a symbol what a size of it alone says: a sum, or a product, of one that
+ * varies and a number. False: there is no such value, or it is of several. */
+static bool
+solve(struct hcq_bundle *b, uint64_t number, int64_t is)
+{
+    while (BUNDLE_IS_OF(number)) {
+        const struct bundle_value *v = &b->file.values[BUNDLE_NUMBER(number)];
+        uint64_t side = v->shape[1];
+        int64_t by = (int64_t)v->shape[2];
+
+        if (v->kind == BUNDLE_SYMBOL) {
+            if (is < (int64_t)v->shape[0] || is > (int64_t)v->shape[1])
+                return false;
+            b->slots[BUNDLE_NUMBER(number)].va = (uint64_t)is;
+            return true;
+        }
+        if (!BUNDLE_IS_OF(side)) {
+            side = v->shape[2];
+            by = (int64_t)v->shape[1];
+        }
+        if (BUNDLE_IS_OF((uint64_t)by))
+            return false;
+        if (v->shape[0] == BUNDLE_ADD)
+            is -= by;
+        else if (v->shape[0] == BUNDLE_MUL && by != 0 && is % by == 0)
+            is /= by;
+        else
+            return false;
+        number = side;
+    }
+    return false;
+}
+
+/* Why an axis cannot be that long. */
+static bell_status
+refuse_axis(const struct hcq_bundle *b, uint32_t value, uint32_t axis,
+            uint64_t is)
+{
+    const char *name = b->slots[value].value.name, *size;
+    unsigned long long min, max, now = b->slots[value].value.shape[axis];
+    uint64_t bounds[2];
+
+    size = hcq_bundle_axis(b, value, axis, &bounds[0], &bounds[1]);
+    min = bounds[0];
+    max = bounds[1];
+    if (!size)
+        return bell_fail(BELL_BAD_SHAPE,
+                         "bundle: '%.60s', axis %u: %llu elements, not %llu",
+                         name, axis, (unsigned long long)is, max);
+    if (is < min || is > max)
+        return bell_fail(BELL_BAD_SHAPE,
+                         "bundle: '%.60s', axis %u: %llu elements; %.60s goes "
+                         "from %llu to %llu",
+                         name, axis, (unsigned long long)is, size, min, max);
+    return bell_fail(BELL_BAD_SHAPE,
+                     "bundle: '%.60s', axis %u: %llu elements; %.60s is %llu "
+                     "with the other axes, and goes from %llu to %llu",
+                     name, axis, (unsigned long long)is, size, now, min, max);
+}
+
+/* All of a shape; the axes that differ first. BELL_OK, or why it is not so. */
+static bell_status
+try_shape(struct hcq_bundle *b, uint32_t number, const uint64_t *shape)
+{
+    const struct hcq_bundle_value *value = &b->slots[number].value;
+    uint32_t i;
+
+    for (i = 0; i < value->ndim; i++) {
+        if (is_of_symbols(b, number, i) && shape[i] < (uint64_t)BUNDLE_SIZE_MAX)
+            (void)solve(b, b->file.values[number].shape[i], (int64_t)shape[i]);
+    }
+    settle_sizes(b);
+    for (i = 0; i < value->ndim; i++) {
+        if (value->shape[i] != shape[i])
+            return refuse_axis(b, number, i, shape[i]);
+    }
+    return BELL_OK;
+}
+
+bell_status
+hcq_bundle_fit(struct hcq_bundle *b, uint32_t number, const uint64_t *shape,
+               uint32_t ndim)
+{
+    const struct hcq_bundle_value *value = hcq_bundle_value(b, number);
+    uint64_t *was;
+    bell_status status;
+    uint32_t i;
+
+    if (!value || value->kind > HCQ_BUNDLE_OUTPUT)
+        return bell_fail(BELL_BAD_INDEX,
+                         "bundle: value %u is neither an input nor an output",
+                         number);
+    if (value->ndim != ndim)
+        return bell_fail(BELL_BAD_SHAPE, "bundle: '%.60s' has %u axes, not %u",
+                         value->name, value->ndim, ndim);
+    if (memcmp(value->shape, shape, ndim * sizeof(*shape)) == 0)
+        return BELL_OK;
+    was = host_calloc(b->file.n_values, sizeof(*was));
+    if (!was)
+        return bell_fail(BELL_E_NO_MEMORY, "bundle: out of memory");
+    for (i = 0; i < b->file.n_values; i++)
+        was[i] = b->slots[i].va;
+    status = try_shape(b, number, shape);
+    for (i = 0; status != BELL_OK && i < b->file.n_values; i++)
+        b->slots[i].va = was[i];
+    if (status != BELL_OK)
+        settle_sizes(b);
+    host_free(was);
+    return status;
+}
+
 static bell_status
 load_values(struct hcq_bundle *b)
 {
@@ -176,11 +354,11 @@ load_values(struct hcq_bundle *b)
         slot->value.kind = (enum hcq_bundle_kind)v->kind;
         slot->value.dtype = v->dtype;
         slot->value.ndim = v->ndim;
-        slot->value.size_bytes = v->size_bytes;
+        slot->value.size_bytes = slot->most_bytes = v->size_bytes;
         memcpy(slot->value.shape, v->shape, sizeof(v->shape));
         slot->is_set = v->kind != BUNDLE_INPUT;
-        if (v->kind == BUNDLE_SYMBOL) {
-            slot->va = v->shape[0];
+        if (v->kind >= BUNDLE_SYMBOL) {
+            slot->va = v->shape[0]; /* of a size, until it is settled */
             continue;
         }
         if (v->kind == BUNDLE_WEIGHT) {
@@ -193,6 +371,7 @@ load_values(struct hcq_bundle *b)
         if (v->kind == BUNDLE_STATE)
             BELL_TRY(write_state(b, slot, v->data_offset));
     }
+    settle_sizes(b);
     return BELL_OK;
 }
 
@@ -504,7 +683,7 @@ hcq_bundle_wait(struct hcq_bundle *b, uint64_t timeout_ns)
 }
 
 static bell_status
-set_symbol(struct slot *slot, const void *data)
+set_symbol(struct hcq_bundle *b, struct slot *slot, const void *data)
 {
     const struct hcq_bundle_value *v = &slot->value;
     uint64_t now;
@@ -517,6 +696,7 @@ set_symbol(struct slot *slot, const void *data)
             v->name, (long long)now, (unsigned long long)v->shape[0],
             (unsigned long long)v->shape[1]);
     slot->va = now;
+    settle_sizes(b);
     return BELL_OK;
 }
 
@@ -559,7 +739,7 @@ hcq_bundle_write(struct hcq_bundle *b, uint32_t number, const void *data,
                          size_bytes));
     slot = slot_of(b, number);
     if (slot->value.kind == HCQ_BUNDLE_SYMBOL)
-        return set_symbol(slot, data);
+        return set_symbol(b, slot, data);
     if (slot->value.kind == HCQ_BUNDLE_WEIGHT)
         BELL_TRY(bundle_check_renewable(slot->value.name));
     BELL_TRY(hcq_bundle_wait(b, HCQ_WAIT_WHILE_MOVING));
@@ -569,6 +749,7 @@ hcq_bundle_write(struct hcq_bundle *b, uint32_t number, const void *data,
     slot->va = slot->own->va;
     slot->bound = NULL;
     slot->is_set = slot->is_written = true;
+    slot->written_bytes = size_bytes;
     return BELL_OK;
 }
 
@@ -597,8 +778,9 @@ hcq_bundle_read(struct hcq_bundle *b, uint32_t number, void *data,
 {
     const struct slot *slot;
 
-    BELL_TRY(
-        check_value(b, number, "read", ~(1u << HCQ_BUNDLE_SYMBOL), size_bytes));
+    BELL_TRY(check_value(b, number, "read",
+                         ~(1u << HCQ_BUNDLE_SYMBOL | 1u << HCQ_BUNDLE_SIZE),
+                         size_bytes));
     BELL_TRY(hcq_bundle_wait(b, HCQ_WAIT_WHILE_MOVING));
     slot = slot_of(b, number);
     if (slot->value.kind == HCQ_BUNDLE_WEIGHT && !slot->own)
@@ -626,12 +808,13 @@ hcq_bundle_bind(struct hcq_bundle *b, uint32_t number,
                          "bundle: '%.60s' in a buffer of another device",
                          value->name);
     if (buf && (offset_bytes > buf->size_bytes ||
-                value->size_bytes > buf->size_bytes - offset_bytes ||
+                b->slots[number].most_bytes > buf->size_bytes - offset_bytes ||
                 (buf->va + offset_bytes) % BUNDLE_ALIGN))
         return bell_fail(BELL_BAD_SIZE,
                          "bundle: '%.60s', %llu bytes, from %llu of %llu, a "
                          "multiple of %u",
-                         value->name, (unsigned long long)value->size_bytes,
+                         value->name,
+                         (unsigned long long)b->slots[number].most_bytes,
                          (unsigned long long)offset_bytes,
                          (unsigned long long)buf->size_bytes, BUNDLE_ALIGN);
     slot = &b->slots[number];
@@ -697,6 +880,15 @@ hcq_bundle_run(struct hcq_bundle *b, uint64_t *out_value)
             return bell_fail(BELL_BAD_STATE,
                              "bundle: input '%.60s' was not set",
                              b->slots[i].value.name);
+        if (b->slots[i].is_written && !b->slots[i].bound &&
+            b->slots[i].value.kind == HCQ_BUNDLE_INPUT &&
+            b->slots[i].written_bytes != b->slots[i].value.size_bytes)
+            return bell_fail(BELL_BAD_STATE,
+                             "bundle: input '%.60s' was written with %llu "
+                             "bytes, before its sizes changed: %llu by now",
+                             b->slots[i].value.name,
+                             (unsigned long long)b->slots[i].written_bytes,
+                             (unsigned long long)b->slots[i].value.size_bytes);
     }
     for (i = 0; i < n; i++) {
         if (i % PER_SUBMIT == 0)

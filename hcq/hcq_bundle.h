@@ -8,7 +8,9 @@
  *           hcq_bundle_read(bundle, y, scores, sizeof(scores));
  *
  * A bundle has inputs, outputs, state that one run leaves to the next,
- * weights that stay, and symbols, sizes and offsets that vary.
+ * weights that stay, and symbols, of which sizes and offsets that vary are made.
+ * An input or output whose axes are such sizes has as many elements as these
+ * are: hcq_bundle_fit makes them what a shape says.
  * docs/reference/bundle-format.md describes the file.
  *
  * Files are taken for hostile: each number in one is checked before it is used,
@@ -34,6 +36,7 @@ enum hcq_bundle_kind {
     HCQ_BUNDLE_STATE,
     HCQ_BUNDLE_WEIGHT,
     HCQ_BUNDLE_SYMBOL, /* a number: how much of something, or where */
+    HCQ_BUNDLE_SIZE,   /* computed of symbols, for axes; not for callers */
     HCQ_BUNDLE_KIND_COUNT
 };
 
@@ -44,8 +47,9 @@ struct hcq_bundle_value {
     uint32_t dtype; /* for hcq_bundle_dtype_name */
     uint32_t ndim;
     uint64_t shape[HCQ_BUNDLE_RANK_MAX]; /* of a symbol, which has no axes, its
-                                          * least and its greatest value */
-    uint64_t size_bytes;
+                                          * least and its greatest value; of an
+                                          * input or output its sizes by now */
+    uint64_t size_bytes;                 /* by now */
 };
 
 /* What is loaded. Plain data; lives as long as the bundle. */
@@ -101,9 +105,25 @@ uint32_t hcq_bundle_find(const struct hcq_bundle *bundle,
 /* "float32" and the like, and the bytes of an element; NULL: no dtype. */
 const char *hcq_bundle_dtype_name(uint32_t dtype, uint32_t *out_size_bytes);
 
+/* How an axis of an input or output varies: the name of its size, a symbol's or
+ * "2*n + 1"; NULL, with both bounds the size: it does not. */
+const char *hcq_bundle_axis(const struct hcq_bundle *bundle, uint32_t value,
+                            uint32_t axis, uint64_t *out_min,
+                            uint64_t *out_max);
+/* Gives the symbols the values by which an input or output has this shape, for
+ * runs from now on. Symbols that its axes do not decide stay. BELL_E_INVALID,
+ * which names value, axis, size and bounds, and nothing changed: another number
+ * of axes, one that does not vary and differs, one out of bounds, or two that
+ * do not go together. */
+BELL_MUST_CHECK bell_status hcq_bundle_fit(struct hcq_bundle *bundle,
+                                           uint32_t value,
+                                           const uint64_t *shape,
+                                           uint32_t ndim);
+
 /* Sets an input, state or weight from host memory; waits for runs that use it.
  * A symbol is an int64_t for runs from now on, its least value at first; that
- * waits for nothing. A weight can be written that has a name of its own: not
+ * waits for nothing. An input of the sizes of symbols has those that they are by
+ * now, and is written again where they change. A weight can be written that has a name of its own: not
  * "weight0", nor a constant, "data.0" or "rates0.0". The file stays as it is.
  * BELL_E_INVALID: another kind of value, not its size, or a symbol out of
  * bounds. */
@@ -126,14 +146,16 @@ BELL_MUST_CHECK bell_status hcq_bundle_read(struct hcq_bundle *bundle,
                                             uint64_t size_bytes);
 /* Runs from now on have an input or output in the caller's buffer (of the same
  * device), from `offset_bytes`, a multiple of 64; NULL: in the bundle's own,
- * where an input has what was last written, and is not set if nothing was.
+ * where an input has what was last written, and is not set if nothing was. The
+ * buffer has room for the most that sizes can be.
  * Inputs and outputs do not overlap. */
 BELL_MUST_CHECK bell_status hcq_bundle_bind(struct hcq_bundle *bundle,
                                             uint32_t value,
                                             const struct hcq_buffer *buf,
                                             uint64_t offset_bytes);
 
-/* Queues a run; does not wait. Every input was written or bound.
+/* Queues a run; does not wait. Every input was written or bound, with the sizes
+ * that symbols give it by now.
  * *out_value (may be NULL) is what the timeline of hcq_bundle_queue reaches
  * when it is done; the next run overwrites its outputs. */
 BELL_MUST_CHECK bell_status hcq_bundle_run(struct hcq_bundle *bundle,

@@ -176,11 +176,11 @@ check_header(struct bundle_file *f)
         memcmp(f->data, BUNDLE_MAGIC, sizeof(h->magic)) != 0)
         return bell_fail(BELL_E_IO, "not a bundle");
     f->header = h;
-    if (h->version < BUNDLE_VERSION || h->version > BUNDLE_SYMBOLS)
+    if (h->version < BUNDLE_VERSION || h->version > BUNDLE_SIZES)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "bundle: header, offset 8: version %u; %u to %u are "
                          "read",
-                         h->version, BUNDLE_VERSION, BUNDLE_SYMBOLS);
+                         h->version, BUNDLE_VERSION, BUNDLE_SIZES);
     if (h->file_bytes != f->size_bytes)
         return bell_fail(BELL_E_IO,
                          "bundle: header, offset 16: a file of %llu bytes; "
@@ -264,7 +264,144 @@ check_ir(struct bundle_file *f)
     return BELL_OK;
 }
 
+/* ---- sizes ---- */
+
+static int64_t
+floor_divide(int64_t a, int64_t b)
+{
+    return a / b - (a % b < 0);
+}
+
+int64_t
+bundle_size_apply(enum bundle_size_op op, int64_t a, int64_t b)
+{
+    switch (op) {
+    case BUNDLE_ADD:
+        return a + b;
+    case BUNDLE_MUL:
+        return a * b;
+    case BUNDLE_FLOORDIV:
+        return floor_divide(a, b);
+    case BUNDLE_MOD:
+        return a - floor_divide(a, b) * b;
+    case BUNDLE_MIN:
+        return a < b ? a : b;
+    case BUNDLE_MAX:
+    case BUNDLE_SIZE_OP_COUNT:
+        break;
+    }
+    return a > b ? a : b;
+}
+
+/* All operations but the remainder have their extremes at those of a and b. */
+bool
+bundle_size_bounds(enum bundle_size_op op, const int64_t a[2],
+                   const int64_t b[2], int64_t out[2])
+{
+    int64_t x;
+    int i;
+
+    if ((op == BUNDLE_FLOORDIV || op == BUNDLE_MOD) && b[0] < 1)
+        return false;
+    out[0] = op == BUNDLE_MOD ? 0 : INT64_MAX;
+    out[1] = op == BUNDLE_MOD ? b[1] - 1 : INT64_MIN;
+    for (i = 0; i < 4 && op != BUNDLE_MOD; i++) {
+        if (op == BUNDLE_MUL && __builtin_mul_overflow(a[i & 1], b[i >> 1], &x))
+            return false;
+        x = bundle_size_apply(op, a[i & 1], b[i >> 1]);
+        out[0] = x < out[0] ? x : out[0];
+        out[1] = x > out[1] ? x : out[1];
+    }
+    return out[0] > -BUNDLE_SIZE_MAX && out[1] < BUNDLE_SIZE_MAX;
+}
+
+void
+bundle_bounds(const struct bundle_file *f, uint64_t number, int64_t out[2])
+{
+    const struct bundle_value *v;
+
+    out[0] = out[1] = (int64_t)number;
+    if (!BUNDLE_IS_OF(number))
+        return;
+    v = &f->values[BUNDLE_NUMBER(number)];
+    assert(v->kind == BUNDLE_SYMBOL || v->kind == BUNDLE_SIZE);
+    memcpy(out, v->shape + (v->kind == BUNDLE_SIZE ? 3 : 0), 2 * sizeof(*out));
+}
+
+/* A number within reach, or a symbol or a size among the values up to
+ * `before`. */
+static bool
+is_size(const struct bundle_file *f, uint64_t number, uint64_t before)
+{
+    uint32_t kind;
+
+    if (!BUNDLE_IS_OF(number))
+        return (int64_t)number > -BUNDLE_SIZE_MAX &&
+               (int64_t)number < BUNDLE_SIZE_MAX;
+    if (BUNDLE_NUMBER(number) >= before)
+        return false;
+    kind = f->values[BUNDLE_NUMBER(number)].kind;
+    return kind == BUNDLE_SYMBOL || kind == BUNDLE_SIZE;
+}
+
+static bell_status
+check_symbol(const struct bundle_file *f, const struct bundle_value *v)
+{
+    if (v->dtype == BUNDLE_INT64 && !v->ndim && v->shape[0] <= v->shape[1] &&
+        v->shape[1] <= BUNDLE_SYMBOL_MAX)
+        return BELL_OK;
+    return refuse(f, BUNDLE_VALUES, v,
+                  "symbol '%.40s' has dtype %u, %u axes, %llu to %llu",
+                  f->names + v->name, v->dtype, v->ndim,
+                  (unsigned long long)v->shape[0],
+                  (unsigned long long)v->shape[1]);
+}
+
+/* The bounds that it says are those of its operands, whose rows are before it
+ * and were checked: no value of the symbols leads out of them. */
+static bell_status
+check_size(const struct bundle_file *f, const struct bundle_value *v)
+{
+    uint64_t at = (uint64_t)(v - f->values);
+    int64_t a[2], b[2], bounds[2];
+
+    if (v->dtype != BUNDLE_INT64 || v->ndim ||
+        v->shape[0] >= BUNDLE_SIZE_OP_COUNT || !is_size(f, v->shape[1], at) ||
+        !is_size(f, v->shape[2], at))
+        return refuse(f, BUNDLE_VALUES, v,
+                      "size '%.40s' has dtype %u, %u axes, operation %llu of "
+                      "0x%llx and 0x%llx",
+                      f->names + v->name, v->dtype, v->ndim,
+                      (unsigned long long)v->shape[0],
+                      (unsigned long long)v->shape[1],
+                      (unsigned long long)v->shape[2]);
+    bundle_bounds(f, v->shape[1], a);
+    bundle_bounds(f, v->shape[2], b);
+    if (!bundle_size_bounds((enum bundle_size_op)v->shape[0], a, b, bounds) ||
+        memcmp(bounds, v->shape + 3, sizeof(bounds)) != 0)
+        return refuse(
+            f, BUNDLE_VALUES, v, "size '%.40s' is said to go from %lld to %lld",
+            f->names + v->name, (long long)v->shape[3], (long long)v->shape[4]);
+    return BELL_OK;
+}
+
 /* ---- values ---- */
+
+/* The most that an axis can have; UINT64_MAX: it is not a size. */
+static uint64_t
+most_of_axis(const struct bundle_file *f, const struct bundle_value *v,
+             uint32_t axis)
+{
+    uint64_t d = v->shape[axis];
+    int64_t bounds[2];
+
+    if (!BUNDLE_IS_OF(d) || f->header->version < BUNDLE_SIZES)
+        return d;
+    if (v->kind > BUNDLE_OUTPUT || !is_size(f, d, f->n_values))
+        return UINT64_MAX;
+    bundle_bounds(f, d, bounds);
+    return bounds[0] < 1 ? UINT64_MAX : (uint64_t)bounds[1];
+}
 
 static bell_status
 check_listed_value(struct bundle_file *f, const struct bundle_value *v)
@@ -275,7 +412,8 @@ check_listed_value(struct bundle_file *f, const struct bundle_value *v)
 
     if (!is_name(f, v->name) || !f->names[v->name] ||
         v->kind >= BUNDLE_KIND_COUNT ||
-        (v->kind == BUNDLE_SYMBOL && f->header->version < BUNDLE_SYMBOLS))
+        (v->kind == BUNDLE_SYMBOL && f->header->version < BUNDLE_SYMBOLS) ||
+        (v->kind == BUNDLE_SIZE && f->header->version < BUNDLE_SIZES))
         return refuse(f, BUNDLE_VALUES, v, "name 0x%x, kind %u", v->name,
                       v->kind);
     if (!bundle_dtype(v->dtype, &size_bytes) || v->ndim > BUNDLE_RANK_MAX)
@@ -283,7 +421,7 @@ check_listed_value(struct bundle_file *f, const struct bundle_value *v)
                       f->names + v->name, v->dtype, v->ndim);
     total = size_bytes;
     for (i = 0; i < BUNDLE_RANK_MAX; i++) {
-        uint64_t d = i < v->ndim ? v->shape[i] : 1;
+        uint64_t d = i < v->ndim ? most_of_axis(f, v, i) : 1;
         if (d > INT64_MAX || __builtin_mul_overflow(total, d, &total) ||
             total > INT64_MAX)
             return refuse(f, BUNDLE_VALUES, v,
@@ -295,14 +433,6 @@ check_listed_value(struct bundle_file *f, const struct bundle_value *v)
                       "'%.40s' has %llu bytes, its shape asks for %llu",
                       f->names + v->name, (unsigned long long)v->size_bytes,
                       (unsigned long long)total);
-    if (v->kind == BUNDLE_SYMBOL &&
-        (v->dtype != BUNDLE_INT64 || v->ndim || v->shape[0] > v->shape[1] ||
-         v->shape[1] > BUNDLE_SYMBOL_MAX))
-        return refuse(f, BUNDLE_VALUES, v,
-                      "symbol '%.40s' has dtype %u, %u axes, %llu to %llu",
-                      f->names + v->name, v->dtype, v->ndim,
-                      (unsigned long long)v->shape[0],
-                      (unsigned long long)v->shape[1]);
     if (v->data_offset == BUNDLE_NO_DATA && v->kind != BUNDLE_WEIGHT)
         return BELL_OK;
     if ((v->kind != BUNDLE_STATE && v->kind != BUNDLE_WEIGHT) ||
@@ -354,7 +484,7 @@ check_arg(const struct bundle_file *f, const struct bundle_target *t,
         return refuse(f, BUNDLE_ARGS, a, "place %u, value %u for %s", a->place,
                       a->value, is_memory ? "memory" : "a word");
     if (is_of_value && (a->value >= f->n_values ||
-                        (f->values[a->value].kind == BUNDLE_SYMBOL) != is_word))
+                        (f->values[a->value].kind >= BUNDLE_SYMBOL) != is_word))
         return refuse(f, BUNDLE_ARGS, a, "value %u of %u for %s", a->value,
                       f->n_values, is_memory ? "memory" : "a word");
     if (!is_memory)
@@ -474,8 +604,19 @@ bundle_file_open(const void *data, uint64_t size_bytes,
     f.objects = section(&f, BUNDLE_OBJECTS, NULL);
     BELL_TRY(check_names(&f));
     BELL_TRY(check_ir(&f));
-    for (i = 0; i < f.n_values; i++)
+    /* inputs and outputs come first, and may have sizes that come behind */
+    for (i = 0; i < f.n_values; i++) {
+        if (f.values[i].kind < BUNDLE_SYMBOL)
+            continue;
         BELL_TRY(check_listed_value(&f, &f.values[i]));
+        BELL_TRY(f.values[i].kind == BUNDLE_SYMBOL
+                     ? check_symbol(&f, &f.values[i])
+                     : check_size(&f, &f.values[i]));
+    }
+    for (i = 0; i < f.n_values; i++) {
+        if (f.values[i].kind < BUNDLE_SYMBOL)
+            BELL_TRY(check_listed_value(&f, &f.values[i]));
+    }
     for (i = 0; i < f.n_kernels; i++)
         BELL_TRY(check_kernel(&f, &f.kernels[i]));
     for (i = 0; i < f.n_targets; i++)

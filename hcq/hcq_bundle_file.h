@@ -34,6 +34,17 @@ BELL_MUST_CHECK bell_status bundle_file_open(const void *data,
                                              uint64_t size_bytes,
                                              struct bundle_file *out_file);
 
+/* a op b. */
+int64_t bundle_size_apply(enum bundle_size_op op, int64_t a, int64_t b);
+/* The bounds of a op b, from those of a and b, which are beyond no
+ * BUNDLE_SIZE_MAX. False: a divisor can be 0, or the result is too large. */
+bool bundle_size_bounds(enum bundle_size_op op, const int64_t a[2],
+                        const int64_t b[2], int64_t out[2]);
+/* Bounds of a number, or of what stands for one, in a file that was checked so
+ * far. */
+void bundle_bounds(const struct bundle_file *f, uint64_t number,
+                   int64_t out[2]);
+
 struct hcq_device_info;
 
 /* The number of the target that suits the device best; BELL_E_UNSUPPORTED: of

@@ -13,12 +13,19 @@
 #define BUNDLE_VERSION    1u
 #define BUNDLE_WITH_IR    2u    /* version of those with a ninth section */
 #define BUNDLE_SYMBOLS    3u    /* of those with symbols, and a ninth section */
+#define BUNDLE_SIZES      4u    /* of those with sizes of symbols */
 #define BUNDLE_ALIGN      64u   /* of sections, and of values in DATA */
 #define BUNDLE_PAGE       4096u /* of DATA */
 #define BUNDLE_RANK_MAX   8u
 #define BUNDLE_NO_DATA    UINT64_MAX
 #define BUNDLE_INT64      8u /* of enum bell_dtype */
 #define BUNDLE_SYMBOL_MAX (1u << 20)
+#define BUNDLE_SIZE_MAX   ((int64_t)1 << 40) /* of sizes and their numbers */
+/* In place of a size or a number: what value number v, a symbol or a size, is.
+ */
+#define BUNDLE_OF(v)     ((uint64_t)1 << 62 | (v))
+#define BUNDLE_IS_OF(x)  ((x) >> 32 == (uint64_t)1 << 30)
+#define BUNDLE_NUMBER(x) ((uint32_t)(x))
 
 enum bundle_section_kind {
     BUNDLE_TARGETS,
@@ -74,6 +81,7 @@ enum bundle_kind {
     BUNDLE_STATE,
     BUNDLE_WEIGHT,
     BUNDLE_SYMBOL, /* a number that arguments are made of; version 3 */
+    BUNDLE_SIZE,   /* one that is computed of symbols; version 4 */
     BUNDLE_KIND_COUNT
 };
 
@@ -82,10 +90,24 @@ struct bundle_value {
     uint32_t kind;  /* enum bundle_kind */
     uint32_t dtype; /* enum bell_dtype; of a symbol int64 */
     uint32_t ndim;
-    uint64_t shape[BUNDLE_RANK_MAX]; /* of a symbol its least value, and its
-                                      * greatest */
+    /* Of a symbol its least value, and its greatest. Of a size an operation
+     * (enum bundle_size_op), its two operands, numbers or BUNDLE_OF a value
+     * before it, then the least and the greatest that it can be. Of inputs and
+     * outputs numbers, or BUNDLE_OF a value; size_bytes is then the most. */
+    uint64_t shape[BUNDLE_RANK_MAX];
     uint64_t size_bytes;
     uint64_t data_offset; /* in DATA; BUNDLE_NO_DATA: none, and state is 0 */
+};
+
+/* How a size is made of a and b. */
+enum bundle_size_op {
+    BUNDLE_ADD,
+    BUNDLE_MUL,
+    BUNDLE_FLOORDIV, /* rounded down; b is 1 or more */
+    BUNDLE_MOD,      /* what then remains, 0 to b - 1 */
+    BUNDLE_MIN,
+    BUNDLE_MAX,
+    BUNDLE_SIZE_OP_COUNT
 };
 
 struct bundle_kernel {
@@ -116,7 +138,7 @@ enum bundle_place {
     BUNDLE_WORD,  /* `offset` is the word */
     BUNDLE_ARENA, /* memory between kernels, of undefined content at first */
     BUNDLE_VALUE, /* value number `value` */
-    BUNDLE_TIMES, /* the word `times` * the symbol's value + `offset` */
+    BUNDLE_TIMES, /* the word `times` * the symbol's or size's + `offset` */
     BUNDLE_PLACE_COUNT
 };
 

@@ -588,6 +588,14 @@ add_scaled(struct dim_table *t, int64_t a, int64_t b, int64_t c)
 }
 
 int64_t
+dim_of_term(struct dim_table *t, const struct dim_term *term)
+{
+    struct poly p = {.n = 1, .terms = {*term}};
+
+    return keep_poly(t, &p);
+}
+
+int64_t
 dim_add(struct dim_table *t, int64_t a, int64_t b)
 {
     return add_scaled(t, a, b, 1);

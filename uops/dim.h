@@ -147,6 +147,8 @@ int64_t dim_max(struct dim_table *t, int64_t a, int64_t b);
 /* a / b where b divides a for all values, as polynomials; else DIM_BAD. */
 int64_t dim_divide(struct dim_table *t, int64_t a, int64_t b);
 int64_t dim_product(struct dim_table *t, const int64_t *d, uint32_t n);
+/* The term alone. */
+int64_t dim_of_term(struct dim_table *t, const struct dim_term *term);
 
 /* Bounds that hold for all values of the symbols: exact for a * symbol + b,
  * else perhaps wider. d is not DIM_BAD. */

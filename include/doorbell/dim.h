@@ -49,8 +49,9 @@
  * symbol has another value, it is an error of the call that realizes.
  *
  * Within bell_jit_call the value is what it is at each call: nothing is
- * captured or compiled again. A bundle keeps them (bell_jit_save): who runs it
- * says what they are.
+ * captured or compiled again. Inputs of such sizes may be given numbers, which
+ * say what the symbols are in that call. A bundle keeps them (bell_jit_save):
+ * who runs it says what they are, or its inputs do.
  *
  * Results are those of plain sizes, to the bit, but for sums and products of
  * floats: those add up in one order for all values.

@@ -161,8 +161,8 @@ struct bell_jit_save_desc {
  * (hcq/hcq_bundle.h): its kernels, compiled for each target, and the tensors
  * that it uses as they are now: those that it changes as state, the others as
  * weights. `in` are inputs as for bell_jit_call, of which only shape, dtype and
- * whether they require a gradient matter. Symbols (dim.h) are the bundle's
- * by name.
+ * whether they require a gradient matter; after a call with sizes of symbols
+ * the bundle's inputs have these. Symbols (dim.h) are the bundle's by name.
  *
  * A tensor that `state` names has that name in the bundle. A weight has all its
  * names, state the first. Others are "weight0", "state1". Weights that have
@@ -186,8 +186,9 @@ struct bell_jit_save_desc {
  *   call, low words first).
  *
  * BELL_E_UNSUPPORTED: the function changes an input, or leaves a gradient in
- * it; rates change for ever and n_steps is 0; an input, an output or a tensor
- * from outside has a symbol's size; or a target's assembler is not here. */
+ * it; rates change for ever and n_steps is 0; a tensor from outside has a
+ * symbol's size; an axis may be less than 1, or 2^40; or a target's assembler
+ * is not here. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
               const struct bell_jit_save_desc *desc, const char *path);

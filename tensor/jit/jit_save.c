@@ -7,6 +7,7 @@
  * fresh memory is here in an output's, or in the arena until it is copied to
  * where the next run finds it.
  */
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +38,11 @@ struct save {
     const struct bell_state *names;     /* of them; NULL: none */
     struct jit_feeds *feeds;            /* owned; NULL: none so far */
     uint32_t symbols[BELL_MAX_SYMBOLS]; /* 1 + number of value; 0: none yet */
+    struct saved_size {
+        int64_t word;
+        uint32_t number; /* of the value that it is */
+    } * sizes;
+    size_t n_sizes, cap_sizes;
 };
 
 /* One target. */
@@ -48,15 +54,12 @@ struct target {
     uint64_t arena_bytes;
 };
 
+/* The most that it can have. */
 static uint64_t
-bytes_of(const struct jit_type *type)
+bytes_of(const struct dim_table *dims, const struct jit_type *type)
 {
-    uint64_t n = uop_dtype_infos[type->dtype].size_bytes;
-    uint32_t i;
-
-    for (i = 0; i < type->n; i++)
-        n *= (uint64_t)type->d[i];
-    return n;
+    return (uint64_t)dims_most(dims, type->d, type->n) *
+           uop_dtype_infos[type->dtype].size_bytes;
 }
 
 static struct rt_place
@@ -71,12 +74,148 @@ static bell_status
 add_named(struct save *s, enum bundle_kind kind, const char *const *names,
           const char *otherwise, uint32_t i, const struct jit_type *type)
 {
+    int64_t most[BELL_MAX_RANK], least;
     char name[32];
-    uint32_t number;
+    uint32_t number, k;
 
+    for (k = 0; k < type->n; k++)
+        dim_bounds(s->jit->ctx->dims, type->d[k], &least, &most[k]);
     snprintf(name, sizeof(name), "%s%u", otherwise, i);
     return rt_bundle_value(s->bundle, kind, names ? names[i] : name,
-                           type->dtype, type->d, type->n, NULL, &number);
+                           type->dtype, most, type->n, NULL, &number);
+}
+
+static bell_status
+add_symbol(struct save *s, uint32_t symbol)
+{
+    const struct dim_symbol *list = s->jit->ctx->dims->symbols;
+    uint32_t number, i;
+
+    for (i = 0; i < BELL_MAX_SYMBOLS; i++) {
+        if (s->symbols[i] && strcmp(list[i].name, list[symbol].name) == 0)
+            return bell_fail(BELL_BAD_NAME,
+                             "two symbols are called '%s': a bundle's are told "
+                             "apart by their names",
+                             list[i].name);
+    }
+    BELL_TRY(rt_bundle_symbol(s->bundle, list[symbol].name, list[symbol].min,
+                              list[symbol].max, &number));
+    s->symbols[symbol] = number + 1;
+    return BELL_OK;
+}
+
+/* How an expression is made of two smaller ones. */
+static enum bundle_size_op
+take_apart(struct dim_table *dims, int64_t word, int64_t *out_a, int64_t *out_b)
+{
+    static const enum bundle_size_op ops[] = {
+        [DIM_FLOORDIV] = BUNDLE_FLOORDIV,
+        [DIM_FLOORMOD] = BUNDLE_MOD,
+        [DIM_MIN] = BUNDLE_MIN,
+        [DIM_MAX] = BUNDLE_MAX,
+    };
+    const struct dim_expr *e = &dims->exprs[dim_number(word)];
+    const struct dim_atom *atom;
+    struct dim_term term;
+
+    if (e->n > 1) {
+        term = e->terms[e->n - 1];
+        *out_b = dim_of_term(dims, &term);
+        *out_a = dim_sub(dims, word, *out_b);
+        return BUNDLE_ADD;
+    }
+    term = e->terms[0];
+    if (term.c != 1) {
+        *out_b = term.c;
+        term.c = 1;
+        *out_a = dim_of_term(dims, &term);
+        return BUNDLE_MUL;
+    }
+    if (term.n > 1) {
+        struct dim_term last = {
+            .c = 1, .n = 1, .atoms = {term.atoms[--term.n]}};
+
+        *out_a = dim_of_term(dims, &term);
+        *out_b = dim_of_term(dims, &last);
+        return BUNDLE_MUL;
+    }
+    atom = &dims->atoms[term.atoms[0]];
+    assert(atom->kind != DIM_SYMBOL);
+    *out_a = atom->a;
+    *out_b = atom->b;
+    return ops[atom->kind];
+}
+
+static const struct saved_size *
+find_saved_size(const struct save *s, int64_t word)
+{
+    size_t i;
+
+    for (i = 0; i < s->n_sizes; i++) {
+        if (s->sizes[i].word == word)
+            return &s->sizes[i];
+    }
+    return NULL;
+}
+
+/* A size as a bundle has it; how deep an expression is, is bounded
+ * (DIM_MAX_DEPTH). */
+static bell_status
+save_size(struct save *s, int64_t word, uint64_t *out)
+{
+    struct dim_table *dims = s->jit->ctx->dims;
+    const struct saved_size *known;
+    enum bundle_size_op op;
+    uint64_t x, y;
+    uint32_t number;
+    char text[64];
+    int64_t a, b;
+    int symbol;
+
+    *out = (uint64_t)word;
+    if (!dim_is_expr(word))
+        return BELL_OK;
+    symbol = dim_symbol_of(dims, word);
+    known = find_saved_size(s, word);
+    if (symbol >= 0 && !s->symbols[symbol])
+        BELL_TRY(add_symbol(s, (uint32_t)symbol));
+    if (symbol >= 0 || known) {
+        *out = BUNDLE_OF(known ? known->number : s->symbols[symbol] - 1);
+        return BELL_OK;
+    }
+    op = take_apart(dims, word, &a, &b);
+    if (a == DIM_BAD || b == DIM_BAD)
+        return bell_fail(BELL_E_NO_MEMORY, "bell_jit_save: out of memory");
+    BELL_TRY(save_size(s, a, &x));
+    BELL_TRY(save_size(s, b, &y));
+    dim_print(dims, word, text, sizeof(text));
+    BELL_TRY(rt_bundle_size(s->bundle, text, op, x, y, &number));
+    if (host_grow((void **)&s->sizes, &s->cap_sizes, s->n_sizes + 1,
+                  sizeof(*s->sizes)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "bell_jit_save: out of memory");
+    s->sizes[s->n_sizes++] = (struct saved_size){word, number};
+    *out = BUNDLE_OF(number);
+    return BELL_OK;
+}
+
+/* The axes of an input or output that are sizes of symbols. */
+static bell_status
+set_sizes(struct save *s, const char *kind, uint32_t i, uint32_t number,
+          const struct jit_type *type)
+{
+    uint64_t shape[BELL_MAX_RANK];
+    bell_status status = BELL_OK;
+    uint32_t k;
+
+    if (!dims_in(type->d, type->n))
+        return BELL_OK;
+    for (k = 0; k < type->n && status == BELL_OK; k++)
+        status = save_size(s, type->d[k], &shape[k]);
+    if (status == BELL_OK)
+        status = rt_bundle_set_sizes(s->bundle, number, shape);
+    if (status != BELL_OK)
+        bell_error_prefix("bell_jit_save: %s %u", kind, i);
+    return status;
 }
 
 /* Inputs, then outputs: their numbers are known. */
@@ -90,6 +229,11 @@ add_ends(struct save *s, const struct bell_jit *jit)
                            &jit->inputs[i].type));
     for (i = 0; i < jit->desc.n_out; i++)
         BELL_TRY(add_named(s, BUNDLE_OUTPUT, s->desc->out_names, "out", i,
+                           &jit->outputs[i].type));
+    for (i = 0; i < jit->desc.n_in; i++)
+        BELL_TRY(set_sizes(s, "input", i, i, &jit->inputs[i].type));
+    for (i = 0; i < jit->desc.n_out; i++)
+        BELL_TRY(set_sizes(s, "output", i, jit->desc.n_in + i,
                            &jit->outputs[i].type));
     return BELL_OK;
 }
@@ -207,22 +351,6 @@ check_sizes(const struct bell_jit *jit)
     const struct dim_symbol *symbol;
     uint32_t i;
 
-    for (i = 0; i < jit->desc.n_in; i++) {
-        symbol = find_symbol(jit, &jit->inputs[i].type);
-        if (symbol)
-            return bell_fail(BELL_E_UNSUPPORTED,
-                             "input %u has a size of the symbol '%s': a "
-                             "bundle's inputs, outputs and tensors do not vary",
-                             i, symbol->name);
-    }
-    for (i = 0; i < jit->desc.n_out; i++) {
-        symbol = find_symbol(jit, &jit->outputs[i].type);
-        if (symbol)
-            return bell_fail(BELL_E_UNSUPPORTED,
-                             "output %u has a size of the symbol '%s': a "
-                             "bundle's inputs, outputs and tensors do not vary",
-                             i, symbol->name);
-    }
     for (i = 0; i < jit->n_used; i++) {
         symbol = find_symbol(jit, &jit->used[i].type);
         if (symbol)
@@ -235,45 +363,25 @@ check_sizes(const struct bell_jit *jit)
 }
 
 static bell_status
-add_symbol(struct save *s, uint32_t symbol)
-{
-    const struct dim_symbol *list = s->jit->ctx->dims->symbols;
-    uint32_t number, i;
-
-    for (i = 0; i < BELL_MAX_SYMBOLS; i++) {
-        if (s->symbols[i] && strcmp(list[i].name, list[symbol].name) == 0)
-            return bell_fail(BELL_BAD_NAME,
-                             "two symbols are called '%s': a bundle's are told "
-                             "apart by their names",
-                             list[i].name);
-    }
-    BELL_TRY(rt_bundle_symbol(s->bundle, list[symbol].name, list[symbol].min,
-                              list[symbol].max, &number));
-    s->symbols[symbol] = number + 1;
-    return BELL_OK;
-}
-
-static bell_status
 symbol_place(struct save *s, int64_t code, struct rt_place *out)
 {
-    char text[64];
     uint32_t symbol;
     int64_t by, more;
+    uint64_t of;
 
-    if (!dim_is_linear(s->jit->ctx->dims, code, &symbol, &by, &more) ||
-        by != (int32_t)by) {
-        dim_print(s->jit->ctx->dims, code, text, sizeof(text));
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "an offset is %s: a bundle's are multiples of one "
-                         "symbol and a number",
-                         text);
+    if (dim_is_linear(s->jit->ctx->dims, code, &symbol, &by, &more) &&
+        by == (int32_t)by) {
+        if (!s->symbols[symbol])
+            BELL_TRY(add_symbol(s, symbol));
+        *out = (struct rt_place){.place = BUNDLE_TIMES,
+                                 .value = s->symbols[symbol] - 1,
+                                 .offset = (uint64_t)more,
+                                 .times = (int32_t)by};
+        return BELL_OK;
     }
-    if (!s->symbols[symbol])
-        BELL_TRY(add_symbol(s, symbol));
-    *out = (struct rt_place){.place = BUNDLE_TIMES,
-                             .value = s->symbols[symbol] - 1,
-                             .offset = (uint64_t)more,
-                             .times = (int32_t)by};
+    BELL_TRY(save_size(s, code, &of));
+    *out = (struct rt_place){
+        .place = BUNDLE_TIMES, .value = BUNDLE_NUMBER(of), .times = 1};
     return BELL_OK;
 }
 
@@ -389,7 +497,7 @@ place_results(struct save *s, struct target *t)
         status = saved_place_of(s, t, &jit->outputs[i].value, &from);
         if (status == BELL_OK)
             add_saved_copy(t, value_place(jit->desc.n_in + i), from,
-                           bytes_of(&jit->outputs[i].type));
+                           bytes_of(jit->ctx->dims, &jit->outputs[i].type));
     }
     for (i = 0; status == BELL_OK && i < jit->n_used; i++) {
         struct jit_used *u = &jit->used[i];
@@ -401,13 +509,14 @@ place_results(struct save *s, struct target *t)
             continue;
         from = after[i];
         after[i] = (struct rt_place){BUNDLE_ARENA, 0, t->arena_bytes};
-        t->arena_bytes += align_up(bytes_of(&u->type), ARENA_ALIGN);
-        add_saved_copy(t, after[i], from, bytes_of(&u->type));
+        t->arena_bytes +=
+            align_up(bytes_of(jit->ctx->dims, &u->type), ARENA_ALIGN);
+        add_saved_copy(t, after[i], from, bytes_of(jit->ctx->dims, &u->type));
     }
     for (i = 0; status == BELL_OK && i < jit->n_used; i++) {
         if (jit->used[i].is_replaced)
             add_saved_copy(t, t->slots[jit->desc.n_in + i], after[i],
-                           bytes_of(&jit->used[i].type));
+                           bytes_of(jit->ctx->dims, &jit->used[i].type));
     }
     host_free(after);
     return status;
@@ -610,7 +719,11 @@ note_saved_inputs(struct save *s, struct bell_tensor *const *in)
         s->inputs[i].first = i;
         s->inputs[i].requires_grad =
             tensor_at(in[i])->flags & TENSOR_REQUIRES_GRAD;
-        tensor_jit_type(&s->inputs[i].type, in[i]);
+        /* sizes that vary do so since the first call */
+        if (s->jit->n_captures)
+            s->inputs[i].type = s->jit->inputs[i].type;
+        else
+            tensor_jit_type(&s->inputs[i].type, in[i]);
     }
     return BELL_OK;
 }
@@ -648,6 +761,7 @@ bell_jit_save(struct bell_jit *jit, struct bell_tensor *const *in,
     host_free(s.inputs);
     host_free(s.handles);
     host_free(s.numbers);
+    host_free(s.sizes);
     jit_feeds_destroy(s.feeds);
     tensor_collect(jit->ctx);
     return status;

@@ -37,7 +37,7 @@ struct rt_bundle {
     uint64_t data_bytes;
     struct map constant_of; /* hash of one's content -> number of value */
     struct bundle_bytes ir;
-    bool keeps_ir, has_symbols;
+    bool keeps_ir, has_symbols, has_sizes;
 };
 
 static bell_status
@@ -278,6 +278,58 @@ rt_bundle_symbol(struct rt_bundle *b, const char *name, int64_t min,
     values = (void *)b->sections[BUNDLE_VALUES].data;
     values[*out_number].shape[0] = (uint64_t)min;
     values[*out_number].shape[1] = (uint64_t)max;
+    return BELL_OK;
+}
+
+bell_status
+rt_bundle_size(struct rt_bundle *b, const char *name, enum bundle_size_op op,
+               uint64_t x, uint64_t y, uint32_t *out_number)
+{
+    struct bundle_file f = {.values =
+                                (const void *)b->sections[BUNDLE_VALUES].data};
+    struct bundle_value *v;
+    int64_t of_x[2], of_y[2], bounds[2];
+
+    bundle_bounds(&f, x, of_x);
+    bundle_bounds(&f, y, of_y);
+    if (!bundle_size_bounds(op, of_x, of_y, bounds))
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "the size %.60s is too large, or a divisor in it may "
+                         "be 0",
+                         name);
+    b->has_sizes = true;
+    BELL_TRY(rt_bundle_value(b, BUNDLE_SIZE, name, UOP_I64, NULL, 0, NULL,
+                             out_number));
+    v = (struct bundle_value *)(void *)b->sections[BUNDLE_VALUES].data +
+        *out_number;
+    v->shape[0] = op;
+    v->shape[1] = x;
+    v->shape[2] = y;
+    memcpy(v->shape + 3, bounds, sizeof(bounds));
+    return BELL_OK;
+}
+
+bell_status
+rt_bundle_set_sizes(struct rt_bundle *b, uint32_t value, const uint64_t *shape)
+{
+    struct bundle_value *values = (void *)b->sections[BUNDLE_VALUES].data;
+    const struct bundle_file f = {.values = values};
+    struct bundle_value *v = &values[value];
+    int64_t bounds[2];
+    uint32_t i;
+
+    b->has_sizes = true;
+    v->size_bytes = uop_dtype_infos[v->dtype].size_bytes;
+    for (i = 0; i < v->ndim; i++) {
+        bundle_bounds(&f, shape[i], bounds);
+        v->shape[i] = shape[i];
+        if (bounds[0] < (BUNDLE_IS_OF(shape[i]) ? 1 : 0) ||
+            __builtin_mul_overflow(v->size_bytes, (uint64_t)bounds[1],
+                                   &v->size_bytes))
+            return bell_fail(BELL_E_UNSUPPORTED,
+                             "axis %u goes from %lld to %lld", i,
+                             (long long)bounds[0], (long long)bounds[1]);
+    }
     return BELL_OK;
 }
 
@@ -593,7 +645,7 @@ rt_bundle_check_names(const struct rt_bundle *b)
     static const char *const kinds[BUNDLE_KIND_COUNT] = {
         [BUNDLE_INPUT] = "input",   [BUNDLE_OUTPUT] = "output",
         [BUNDLE_STATE] = "state",   [BUNDLE_WEIGHT] = "weight",
-        [BUNDLE_SYMBOL] = "symbol",
+        [BUNDLE_SYMBOL] = "symbol", [BUNDLE_SIZE] = "size",
     };
     const struct bundle_value *values =
         (const void *)b->sections[BUNDLE_VALUES].data;
@@ -603,13 +655,14 @@ rt_bundle_check_names(const struct rt_bundle *b)
     for (i = 0; i < b->n_values; i++) {
         const char *name = names + values[i].name;
 
-        if (values[i].kind == BUNDLE_WEIGHT)
+        if (values[i].kind == BUNDLE_WEIGHT || values[i].kind == BUNDLE_SIZE)
             continue;
         if (strchr(name, '='))
             return bell_fail(BELL_BAD_NAME, "%s '%.60s' has '=' in its name",
                              kinds[values[i].kind], name);
         for (k = 0; k < b->n_values; k++) {
-            if (k != i && is_clash(&values[i], &values[k]))
+            if (k != i && values[k].kind != BUNDLE_SIZE &&
+                is_clash(&values[i], &values[k]))
                 return bell_fail(
                     BELL_BAD_NAME, "%s and %s are both called '%.60s'",
                     kinds[values[i].kind], kinds[values[k].kind], name);
@@ -623,9 +676,10 @@ rt_bundle_write(const struct rt_bundle *b, const char *path)
 {
     struct file f = {.values = b,
                      .n_sections = BUNDLE_SECTION_COUNT,
-                     .version = b->has_symbols ? BUNDLE_SYMBOLS
-                                : b->keeps_ir  ? BUNDLE_WITH_IR
-                                               : BUNDLE_VERSION};
+                     .version = b->has_sizes     ? BUNDLE_SIZES
+                                : b->has_symbols ? BUNDLE_SYMBOLS
+                                : b->keeps_ir    ? BUNDLE_WITH_IR
+                                                 : BUNDLE_VERSION};
 
     memcpy(f.sections, b->sections, sizeof(b->sections));
     f.sections[BUNDLE_DATA] = (struct bundle_bytes){NULL, b->data_bytes, 0};

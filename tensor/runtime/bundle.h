@@ -41,6 +41,17 @@ BELL_MUST_CHECK bell_status rt_bundle_symbol(struct rt_bundle *b,
                                              const char *name, int64_t min,
                                              int64_t max, uint32_t *out_number);
 
+/* The size a op b, each a number or BUNDLE_OF a value that has one; `name` is
+ * how it is shown. BELL_E_UNSUPPORTED: it, or a divisor, is out of range. */
+BELL_MUST_CHECK bell_status rt_bundle_size(struct rt_bundle *b,
+                                           const char *name,
+                                           enum bundle_size_op op, uint64_t x,
+                                           uint64_t y, uint32_t *out_number);
+/* Axes of an input or output are such sizes; so are its bytes, at most. */
+BELL_MUST_CHECK bell_status rt_bundle_set_sizes(struct rt_bundle *b,
+                                                uint32_t value,
+                                                const uint64_t *shape);
+
 /* Where something is, or the word times * symbol + offset. */
 struct rt_place {
     enum bundle_place place; /* BUNDLE_WORD: nowhere */

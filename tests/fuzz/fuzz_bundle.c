@@ -42,7 +42,7 @@ look_at_target(const struct bundle_file *f, const struct bundle_target *t)
                 continue;
             if (a->place == BUNDLE_TIMES) {
                 must_lie(f, &f->values[a->value], sizeof(*f->values));
-                if (f->values[a->value].kind != BUNDLE_SYMBOL)
+                if (f->values[a->value].kind < BUNDLE_SYMBOL)
                     abort();
                 continue;
             }
@@ -54,6 +54,51 @@ look_at_target(const struct bundle_file *f, const struct bundle_target *t)
     }
 }
 
+/* No size goes beyond its bounds where symbols are at theirs, nor an input or
+ * output beyond its bytes. */
+static void
+look_at_sizes(const struct bundle_file *f, int end)
+{
+    int64_t *now = calloc(f->n_values + 1, sizeof(*now)), x[2], bounds[2];
+    uint32_t i, k;
+
+    for (i = 0; now && i < f->n_values; i++) {
+        const struct bundle_value *v = &f->values[i];
+
+        if (v->kind == BUNDLE_SYMBOL)
+            now[i] = (int64_t)v->shape[end];
+        if (v->kind != BUNDLE_SIZE)
+            continue;
+        for (k = 0; k < 2; k++)
+            x[k] = BUNDLE_IS_OF(v->shape[1 + k])
+                       ? now[BUNDLE_NUMBER(v->shape[1 + k])]
+                       : (int64_t)v->shape[1 + k];
+        now[i] =
+            bundle_size_apply((enum bundle_size_op)v->shape[0], x[0], x[1]);
+        bundle_bounds(f, BUNDLE_OF(i), bounds);
+        if (now[i] < bounds[0] || now[i] > bounds[1])
+            abort();
+    }
+    for (i = 0; now && i < f->n_values; i++) {
+        const struct bundle_value *v = &f->values[i];
+        uint32_t bytes;
+        uint64_t n;
+
+        if (v->kind > BUNDLE_OUTPUT || f->header->version < BUNDLE_SIZES)
+            continue;
+        if (!bundle_dtype(v->dtype, &bytes))
+            abort();
+        n = bytes;
+        for (k = 0; k < v->ndim; k++)
+            n *= BUNDLE_IS_OF(v->shape[k])
+                     ? (uint64_t)now[BUNDLE_NUMBER(v->shape[k])]
+                     : v->shape[k];
+        if (n > v->size_bytes)
+            abort();
+    }
+    free(now);
+}
+
 static void
 look(const struct bundle_file *f)
 {
@@ -61,6 +106,8 @@ look(const struct bundle_file *f)
     uint32_t i;
 
     must_lie(f, data, f->weight_bytes);
+    look_at_sizes(f, 0);
+    look_at_sizes(f, 1);
     for (i = 0; i < f->n_values; i++) {
         const struct bundle_value *v = &f->values[i];
         must_lie(f, f->names + v->name, strlen(f->names + v->name) + 1);

@@ -13,8 +13,8 @@
 #include "base/json.h"
 #include "tools/tools.h"
 
-static const char *const kind_names[] = {"input", "output", "state", "weight",
-                                         "symbol"};
+static const char *const kind_names[] = {"input",  "output", "state",
+                                         "weight", "symbol", "size"};
 static const char *const form_names[] = {"machine code", "PTX"};
 
 static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == BUNDLE_KIND_COUNT,
@@ -49,6 +49,19 @@ print_targets(const struct bundle_file *f)
     }
 }
 
+/* The size of an axis that varies: a symbol's name or an expression; NULL: it
+ * is a number. */
+static const char *
+name_of_axis(const struct bundle_file *f, const struct bundle_value *v,
+             uint32_t axis)
+{
+    uint64_t d = v->shape[axis];
+
+    if (f->header->version < BUNDLE_SIZES || !BUNDLE_IS_OF(d))
+        return NULL;
+    return f->names + f->values[BUNDLE_NUMBER(d)].name;
+}
+
 static void
 print_value(const struct bundle_file *f, const struct bundle_value *v)
 {
@@ -57,21 +70,31 @@ print_value(const struct bundle_file *f, const struct bundle_value *v)
         [BUNDLE_UNNAMED] = ", saved without a name",
         [BUNDLE_CONSTANT] = ", constant",
     };
+    bool varies = false;
     uint32_t i;
 
     tool_printf("%-7s %s", kind_names[v->kind], f->names + v->name);
-    if (v->kind == BUNDLE_SYMBOL) {
-        tool_printf(" %s, %" PRIu64 " to %" PRIu64 "\n", dtype_of(v),
-                    v->shape[0], v->shape[1]);
+    if (v->kind >= BUNDLE_SYMBOL) {
+        const uint64_t *bounds = v->shape + (v->kind == BUNDLE_SIZE ? 3 : 0);
+
+        tool_printf(" %s, %" PRId64 " to %" PRId64 "\n", dtype_of(v),
+                    (int64_t)bounds[0], (int64_t)bounds[1]);
         return;
     }
     tool_printf(" %s (", dtype_of(v));
-    for (i = 0; i < v->ndim; i++)
-        tool_printf("%s%" PRIu64, i ? ", " : "", v->shape[i]);
-    tool_printf("), %" PRIu64 " bytes%s\n", v->size_bytes,
-                v->kind == BUNDLE_WEIGHT
-                    ? notes[bundle_naming(f->names + v->name)]
-                    : "");
+    for (i = 0; i < v->ndim; i++) {
+        const char *name = name_of_axis(f, v, i);
+
+        varies |= name != NULL;
+        if (name)
+            tool_printf("%s%s", i ? ", " : "", name);
+        else
+            tool_printf("%s%" PRIu64, i ? ", " : "", v->shape[i]);
+    }
+    tool_printf(
+        "), %s%" PRIu64 " bytes%s\n", varies ? "up to " : "", v->size_bytes,
+        v->kind == BUNDLE_WEIGHT ? notes[bundle_naming(f->names + v->name)]
+                                 : "");
 }
 
 static void
@@ -128,12 +151,18 @@ put_values(const struct bundle_file *f, struct json *json)
         json_str(json, "kind", kind_names[v->kind]);
         json_str(json, "dtype", dtype_of(v));
         json_array(json, "shape");
-        for (k = 0; k < v->ndim; k++)
-            json_uint(json, NULL, v->shape[k]);
+        for (k = 0; k < v->ndim; k++) {
+            const char *name = name_of_axis(f, v, k);
+            if (name)
+                json_str(json, NULL, name);
+            else
+                json_uint(json, NULL, v->shape[k]);
+        }
         json_end(json);
-        if (v->kind == BUNDLE_SYMBOL) {
-            json_uint(json, "min", v->shape[0]);
-            json_uint(json, "max", v->shape[1]);
+        if (v->kind >= BUNDLE_SYMBOL) {
+            k = v->kind == BUNDLE_SIZE ? 3 : 0;
+            json_int(json, "min", (int64_t)v->shape[k]);
+            json_int(json, "max", (int64_t)v->shape[k + 1]);
         } else {
             json_uint(json, "bytes", v->size_bytes);
         }

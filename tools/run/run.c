@@ -166,6 +166,25 @@ set_symbol(struct bundle_run *run, uint32_t number, const char *text)
     return hcq_bundle_write(run->bundle, number, &word, sizeof(word));
 }
 
+/* Gives symbols the values by which an input of their sizes has the array's. */
+static bell_status
+fit_array(struct bundle_run *run, uint32_t number,
+          const struct host_array *array)
+{
+    const struct hcq_bundle_value *v = hcq_bundle_value(run->bundle, number);
+    uint64_t shape[HCQ_BUNDLE_RANK_MAX], min, max;
+    bool varies = false;
+    uint32_t i;
+
+    for (i = 0; i < v->ndim; i++)
+        varies |= hcq_bundle_axis(run->bundle, number, i, &min, &max) != NULL;
+    if (!varies || array->ndim != v->ndim)
+        return BELL_OK;
+    for (i = 0; i < v->ndim; i++)
+        shape[i] = (uint64_t)array->shape[i];
+    return hcq_bundle_fit(run->bundle, number, shape, v->ndim);
+}
+
 /* A .npy file's values; those made up for a shape, once it is known to be the
  * bundle's. */
 static bell_status
@@ -183,6 +202,8 @@ write_bundle_array(struct bundle_run *run, uint32_t number, const char *path)
     } else {
         BELL_TRY(npy_read(path, &array));
     }
+    if (status == BELL_OK)
+        status = fit_array(run, number, &array);
     if (status == BELL_OK)
         status = check_array(v, &array);
     if (status == BELL_OK && is_shape)
@@ -224,8 +245,9 @@ tell_meaning(const char *text)
                      text, text);
 }
 
+/* Symbols, or all else: sizes are known before what has them. */
 static bell_status
-load_bundle_input(struct bundle_run *run, size_t nth)
+load_bundle_input(struct bundle_run *run, size_t nth, bool symbols)
 {
     const char *item = run->opts.in.items[nth], *path;
     uint32_t number;
@@ -234,7 +256,10 @@ load_bundle_input(struct bundle_run *run, size_t nth)
                                1u << HCQ_BUNDLE_INPUT | 1u << HCQ_BUNDLE_STATE |
                                    1u << HCQ_BUNDLE_SYMBOL,
                                &number, &path));
-    if (hcq_bundle_value(run->bundle, number)->kind == HCQ_BUNDLE_SYMBOL)
+    if ((hcq_bundle_value(run->bundle, number)->kind == HCQ_BUNDLE_SYMBOL) !=
+        symbols)
+        return BELL_OK;
+    if (symbols)
         return set_symbol(run, number, path);
     tell_meaning(path);
     if (tool_is_shape(path) || is_npy(path))
@@ -394,7 +419,7 @@ print_bundle_json(const struct bundle_run *run)
     json_num(&json, "best_us", run->best_us);
     json_array(&json, "values");
     for (i = 0; (v = hcq_bundle_value(run->bundle, i)); i++) {
-        if (v->kind == HCQ_BUNDLE_WEIGHT)
+        if (v->kind == HCQ_BUNDLE_WEIGHT || v->kind == HCQ_BUNDLE_SIZE)
             continue;
         json_object(&json, NULL);
         json_str(&json, "name", v->name);
@@ -457,7 +482,9 @@ open_and_run(struct bundle_run *run)
     if (run->opts.weights)
         BELL_TRY(hcq_bundle_load_weights(run->bundle, run->opts.weights));
     for (i = 0; i < run->opts.in.n_items; i++)
-        BELL_TRY(load_bundle_input(run, i));
+        BELL_TRY(load_bundle_input(run, i, true));
+    for (i = 0; i < run->opts.in.n_items; i++)
+        BELL_TRY(load_bundle_input(run, i, false));
     BELL_TRY(run_bundle(run));
     for (i = 0; i < run->opts.out.n_items; i++)
         BELL_TRY(store_output(run, run->opts.out.items[i]));

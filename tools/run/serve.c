@@ -263,12 +263,33 @@ find_any(const struct hcq_bundle *b, unsigned kinds, const char *name)
     return found;
 }
 
+/* The most bytes that an input can have; an input of the sizes of symbols may
+ * have fewer. */
+static uint64_t
+most_bytes(const struct hcq_bundle *b, uint32_t number, bool *out_varies)
+{
+    const struct hcq_bundle_value *v = hcq_bundle_value(b, number);
+    uint64_t most, min, max;
+    uint32_t bytes, i;
+
+    *out_varies = false;
+    (void)hcq_bundle_dtype_name(v->dtype, &bytes);
+    most = bytes;
+    for (i = 0; i < v->ndim; i++) {
+        *out_varies |= hcq_bundle_axis(b, number, i, &min, &max) != NULL;
+        most *= max;
+    }
+    return most;
+}
+
 /* Values are those of inputs, states and symbols, with their sizes, each once;
  * numbers[] gets which. */
 static bell_status
 check_values(const struct hcq_bundle *b, const struct request *r,
              uint32_t *numbers)
 {
+    uint64_t bytes, most;
+    bool varies;
     unsigned i, k;
 
     for (i = 2; i < r->n; i++) {
@@ -288,16 +309,33 @@ check_values(const struct hcq_bundle *b, const struct request *r,
             return bell_fail(BELL_BAD_NAME, "the bundle has no %s '%.60s'",
                              r->kinds[i] == '=' ? "symbol" : "input or state",
                              r->words[i]);
-        if (r->kinds[i] == ':' && v->size_bytes != (uint64_t)r->numbers[i])
-            return bell_fail(BELL_BAD_SIZE,
-                             "'%.60s' has %" PRIu64 " bytes, expected %" PRIu64,
-                             r->words[i], (uint64_t)r->numbers[i],
-                             v->size_bytes);
+        bytes = (uint64_t)r->numbers[i];
+        most = r->kinds[i] == ':' ? most_bytes(b, numbers[i], &varies) : bytes;
+        if (bytes > most || (bytes < most && !varies))
+            return bell_fail(
+                BELL_BAD_SIZE,
+                "'%.60s' has %" PRIu64 " bytes, expected %s%" PRIu64,
+                r->words[i], bytes, varies ? "at most " : "", most);
         for (k = 2; k < i; k++) {
             if (numbers[k] == numbers[i])
                 return bell_fail(BELL_BAD_NAME, "'%.60s' is there twice",
                                  r->words[i]);
         }
+    }
+    return BELL_OK;
+}
+
+/* Symbols first: inputs and outputs may have their sizes. */
+static bell_status
+write_symbols(struct hcq_bundle *b, const struct request *r,
+              const uint32_t *numbers)
+{
+    uint32_t i;
+
+    for (i = 2; i < r->n; i++) {
+        if (r->kinds[i] == '=')
+            BELL_TRY(hcq_bundle_write(b, numbers[i], &r->numbers[i],
+                                      sizeof(r->numbers[i])));
     }
     return BELL_OK;
 }
@@ -311,14 +349,11 @@ write_values(struct hcq_bundle *b, const struct client *c,
     uint32_t i;
 
     for (i = 2; i < r->n; i++) {
-        bool has_bytes = r->kinds[i] == ':';
-        uint64_t n = has_bytes ? hcq_bundle_value(b, numbers[i])->size_bytes
-                               : sizeof(int64_t);
-
-        BELL_TRY(hcq_bundle_write(
-            b, numbers[i], has_bytes ? c->data + at : (void *)&r->numbers[i],
-            n));
-        at += has_bytes ? n : 0;
+        if (r->kinds[i] != ':')
+            continue;
+        BELL_TRY(hcq_bundle_write(b, numbers[i], c->data + at,
+                                  (uint64_t)r->numbers[i]));
+        at += (uint64_t)r->numbers[i];
     }
     return BELL_OK;
 }
@@ -390,6 +425,7 @@ serve_run(struct server *s, struct served *b, struct client *c,
         return bell_fail(BELL_E_NO_MEMORY,
                          "out of memory for %" PRIu64 " bytes",
                          c->request.payload_bytes);
+    BELL_TRY(write_symbols(b->bundle, &c->request, numbers));
     BELL_TRY(prepare_outputs(b->bundle, c));
     status = write_and_run(s, b->bundle, c, numbers);
     s->n_runs++;
