@@ -98,6 +98,7 @@ struct sched_target {
  * Sizes may be expressions of g->sizes: choices are for the most that they are.
  * BELL_E_UNSUPPORTED: a kernel has more than SCHED_MAX_PARAMS arguments, VARs
  * among them.
+ *
  * Large reductions to few values are split in two first, which adds
  * nodes to `g`. Kernels are made in `kernels`, the plan in kernels->arena. A
  * root that is a leaf or a reshape of one has that leaf's buffer. */

@@ -3,8 +3,8 @@
  * Leaves are numbered, and whatever may be another number from one run to the
  * next has the number of a value in its place: constants, offsets and sizes. So
  * a graph that differs in these alone is the same node. Only these stay: sizes
- * of 1, which are repeated; slices of all of an axis; sizes of symbols; and what
- * the program's own kernels are given.
+ * of 1, which are repeated; slices of all of an axis; sizes of symbols; and
+ * what the program's own kernels are given.
  *
  * Leaves and values are numbered as they are first met, depth first from the
  * roots: that is the same from step to step, which of the nodes are older is

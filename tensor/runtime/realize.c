@@ -1,7 +1,7 @@
 /* From lazy tensors to work in the device's queue.
  *
- * The graph under the tensors is copied to its structure (number.c): its plan is
- * looked up by that, not made again, and run (replay.c).
+ * The graph under the tensors is copied to its structure (number.c): its plan
+ * is looked up by that, not made again, and run (replay.c).
  *
  * Memory goes back to the device only when the queue has passed the last work
  * that could use it; fresh memory is therefore idle.

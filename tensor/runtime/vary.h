@@ -2,11 +2,11 @@
  * its sizes, and where its slices begin and its paddings end.
  *
  * A graph is known by its structure, in which each of these is a value
- * (number.c). The first plan of a structure and its sizes has them as constants,
- * so that a program that runs once is as fast as can be; but for a few in small
- * graphs, which cost kernels nothing (rt_vary_guess). When these come again with
- * other numbers and offsets they get a plan in which those that changed are
- * arguments of its kernels. Results are the same to the bit.
+ * (number.c). The first plan of a structure and its sizes has them as
+ * constants, so that a program that runs once is as fast as can be; but for a
+ * few in small graphs, which cost kernels nothing (rt_vary_guess). When these
+ * come again with other numbers and offsets they get a plan in which those that
+ * changed are arguments of its kernels. Results are the same to the bit.
  *
  * Stays a constant, whatever it is: an exponent, which decides how a power is
  * made; a bool; a number that arithmetic knows (vary.c lists them). So does a
@@ -33,7 +33,7 @@ struct uop_dims;
 /* One of them, as it is in one graph. */
 struct rt_value {
     uint64_t bits;    /* of the number; or an offset or size, in elements */
-    uint8_t dtype;    /* enum uop_dtype of the number; VOID: it is no number */
+    uint8_t dtype;    /* enum uop_dtype of the number; VOID: none */
     uint8_t max_step; /* offset: log2 of the factor that can matter */
     bool is_fixed;    /* stays a constant, from what it is used for */
     bool is_size;
@@ -111,8 +111,9 @@ bool rt_vary_guess(const struct tensor_runtime *rt, struct rt_plan *plan);
 int64_t rt_vary_place(const struct rt_plan *plan, int64_t d);
 
 /* Makes the plan's graph in `g`, which is empty, from its structure in `from`,
- * with only those as VARs that are arguments of the plan. Where sizes vary, they
- * are expressions of g->sizes. roots[] has room for those of plan->sink. */
+ * with only those as VARs that are arguments of the plan. Where sizes vary,
+ * they are expressions of g->sizes. roots[] has room for those of
+ * plan->sink. */
 BELL_MUST_CHECK bell_status rt_vary_build(const struct rt_plan *plan,
                                           const struct uop_graph *from,
                                           struct uop_graph *g,
