@@ -603,7 +603,7 @@ is_narrowed(const struct uop *u)
 /* Why attention may not be computed where it is read, or NULL: in a kernel of
  * its own, but for what is done with each of its values. */
 static const char *
-attend_obstacle(const struct planner *p, const struct sched_node *node)
+attend_obstacle(struct planner *p, const struct sched_node *node)
 {
     const struct read *read = &p->reads[node->first_req];
     const struct sched_kernel *kernel = &p->kernels[read->kernel];
@@ -619,7 +619,7 @@ attend_obstacle(const struct planner *p, const struct sched_node *node)
         if (node->shape->d[i] == 1)
             continue;
         if (e->op != UOP_RANGE || ranges >> uop_range_id(e) & 1 ||
-            (int64_t)kernel->size[uop_range_id(e)] != node->shape->d[i])
+            e->src[0] != sched_size(&p->s, node->shape->d[i]))
             return "attention, in another order";
         ranges |= (uint64_t)1 << uop_range_id(e);
     }
