@@ -7,11 +7,11 @@
  *           hcq_bundle_run(bundle, NULL);
  *           hcq_bundle_read(bundle, y, scores, sizeof(scores));
  *
- * A bundle has inputs, outputs, state that one run leaves to the next,
- * weights that stay, and symbols, of which sizes and offsets that vary are made.
- * An input or output whose axes are such sizes has as many elements as these
- * are: hcq_bundle_fit makes them what a shape says.
- * docs/reference/bundle-format.md describes the file.
+ * A bundle has inputs, outputs, state that one run leaves to the next, weights
+ * that stay, and symbols, of which sizes and offsets that vary are made. An
+ * input or output whose axes are such sizes has as many elements as these are:
+ * hcq_bundle_fit makes them what a shape says. docs/reference/bundle-format.md
+ * describes the file.
  *
  * Files are taken for hostile: each number in one is checked before it is used,
  * and what does not fit is refused with the section and the offset in it. The
@@ -122,11 +122,11 @@ BELL_MUST_CHECK bell_status hcq_bundle_fit(struct hcq_bundle *bundle,
 
 /* Sets an input, state or weight from host memory; waits for runs that use it.
  * A symbol is an int64_t for runs from now on, its least value at first; that
- * waits for nothing. An input of the sizes of symbols has those that they are by
- * now, and is written again where they change. A weight can be written that has a name of its own: not
- * "weight0", nor a constant, "data.0" or "rates0.0". The file stays as it is.
- * BELL_E_INVALID: another kind of value, not its size, or a symbol out of
- * bounds. */
+ * waits for nothing. An input of the sizes of symbols has those that they are
+ * by now, and is written again where they change. A weight can be written that
+ * has a name of its own: not "weight0", nor a constant, "data.0" or "rates0.0".
+ * The file stays as it is. BELL_E_INVALID: another kind of value, not its size,
+ * or a symbol out of bounds. */
 BELL_MUST_CHECK bell_status hcq_bundle_write(struct hcq_bundle *bundle,
                                              uint32_t value, const void *data,
                                              uint64_t size_bytes);

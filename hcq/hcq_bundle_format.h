@@ -90,10 +90,10 @@ struct bundle_value {
     uint32_t kind;  /* enum bundle_kind */
     uint32_t dtype; /* enum bell_dtype; of a symbol int64 */
     uint32_t ndim;
-    /* Of a symbol its least value, and its greatest. Of a size an operation
-     * (enum bundle_size_op), its two operands, numbers or BUNDLE_OF a value
-     * before it, then the least and the greatest that it can be. Of inputs and
-     * outputs numbers, or BUNDLE_OF a value; size_bytes is then the most. */
+    /* Symbol: its least value, and its greatest. Size: an operation (enum
+     * bundle_size_op), its two operands, numbers or BUNDLE_OF a value before
+     * it, then the least and the greatest that it can be. Inputs and outputs:
+     * numbers, or BUNDLE_OF a value; size_bytes is then the most. */
     uint64_t shape[BUNDLE_RANK_MAX];
     uint64_t size_bytes;
     uint64_t data_offset; /* in DATA; BUNDLE_NO_DATA: none, and state is 0 */

@@ -93,10 +93,10 @@ enum hcq_collective_algorithm {
      * reduce-scatter, all-gather and broadcast. */
     HCQ_COLLECTIVE_RING,
     /* An NVSwitch adds: each rank reads a chunk as the switch's sum over all,
-     * and writes it to all at once (multicast). Of all-reduce, but for bytes,
-     * between NVIDIA GPUs behind one switch. Its sums are added in no order
-     * that is told: floats may differ in their last bits from those of the
-     * other algorithms. So HCQ_COLLECTIVE_AUTO never takes it. */
+     * and writes it to all at once (multicast). For all-reduce, but not of
+     * bytes, between NVIDIA GPUs behind one switch. Its sums are added in no
+     * order that is told: floats may differ in their last bits from those of
+     * the other algorithms. So HCQ_COLLECTIVE_AUTO never takes it. */
     HCQ_COLLECTIVE_NVLS,
     HCQ_COLLECTIVE_ALGORITHM_COUNT
 };
@@ -169,8 +169,8 @@ struct hcq_collective;
 /* Adds the commands. With NVLS this asks the fabric manager for a team, which
  * takes its time. In place, input and output begin at one address, and with
  * blocks the rank's own block does: then it is not moved. Other overlaps of a
- * rank's two sides are BELL_E_INVALID, and so is all-to-all in place. With slots
- * both sides are the same slot; memory of different ones that overlaps is
+ * rank's two sides are BELL_E_INVALID, and so is all-to-all in place. With
+ * slots both sides are the same slot; memory of different ones that overlaps is
  * refused by hcq_graph_submit.
  *
  * The graph has a compute queue of each device. Copy queues are used where it
@@ -234,7 +234,8 @@ struct hcq_collective_info {
 };
 
 /* Plans it and adds nothing: buffers of ranks may be NULL, which is planned as
- * not in place; slots are not looked at but for which are the same. Fields beyond out_info->struct_size stay. */
+ * not in place; slots are not looked at but for which are the same. Fields
+ * beyond out_info->struct_size stay. */
 BELL_MUST_CHECK bell_status
 hcq_collective_explain(const struct hcq_collective_desc *desc,
                        struct hcq_collective_info *out_info);

@@ -100,8 +100,8 @@ void attend_let_row(struct attend_code *w, const struct uop *row);
 
 /* A work-group for each of so many tiles of rows, for each of the batch, whose
  * ranges are let; *out_tile is the tile. Where rows see the keys up to their
- * own, those with the most begin. Behind the end of a batch the last is let, and
- * w->valid does not hold. */
+ * own, those with the most begin. Behind the end of a batch the last is let,
+ * and w->valid does not hold. */
 BELL_MUST_CHECK bell_status attend_map_groups(struct attend_code *w,
                                               int64_t tiles,
                                               struct lower_program *p,

@@ -10,8 +10,8 @@
  *
  *   Q[c][row]   P[key][row]: x, then E   O[column][row]
  *
- * Where the last rows are fewer, some of the tile before are computed again; or,
- * of a tile that may be all there is, lanes behind the last row load nothing.
+ * Where the last rows are fewer, some of the tile before are computed again;
+ * or, where a tile may be all there is, lanes behind the last row load nothing.
  *
  * Sums of a row are in one order whatever the numbers of rows and keys, and
  * however many rows a work-group has: over all of c, over the keys of a tile,

@@ -60,8 +60,8 @@ enum opt_side {
 /* The plan in which every range is one axis of the type that it has. */
 void opt_plan_init(struct opt_plan *plan, struct kernel *k);
 
-/* On which side of an axis its work-groups count. Of an open range, of which
- * there may be few: each has some of them all the same. */
+/* On which side of an axis its work-groups count. An open range may have few
+ * elements: each group has some of them all the same. */
 static inline enum opt_side
 opt_side_of_groups(const struct opt_plan *plan, uint32_t axis)
 {

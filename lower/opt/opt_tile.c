@@ -384,8 +384,8 @@ parallel_range(const struct tile *t)
 }
 
 /* Several accumulators of one result are another order of its sum. They are
- * where no rows of other results are made at once with it: which order it is depends on
- * what is summed up, then, not on how many rows there are. */
+ * where no rows of other results are made at once with it: then the order
+ * depends on what is summed up, not on how many rows there are. */
 static void
 find_dims(struct tile *t)
 {

@@ -9,7 +9,8 @@
 #define FROM_90                                                                \
     (FROM_89 | PTX_HAS_BF16_MATH | PTX_HAS_F64_ROWS | PTX_HAS_MULTIMEM)
 
-/* Of multimem with .acc::f32. src: docs/hardware/nvidia-code.md, "Multicast" */
+/* For multimem with .acc::f32. src: docs/hardware/nvidia-code.md,
+ * "Multicast" */
 #define MULTIMEM_VERSION 82
 
 /* The lowest PTX version that knows a chip, and what it has.

@@ -51,8 +51,8 @@ combine(const struct px_insn *in, const uint64_t *values, uint32_t n)
 }
 
 static void
-load_lane(struct px_run *r, struct px_warp *w, const struct px_insn *in,
-          uint32_t lane, uint64_t va, uint8_t *const *members, uint32_t n)
+load_team_lane(struct px_run *r, struct px_warp *w, const struct px_insn *in,
+               uint32_t lane, uint64_t va, uint8_t *const *members, uint32_t n)
 {
     const struct px_ref *refs = px_operands(r, in);
     uint32_t size = px_types[in->type].bits / 8u, i, k;
@@ -138,7 +138,7 @@ px_do_team(struct px_run *r, struct px_warp *w, const struct px_insn *in,
         if (n == 0)
             return;
         if (loads)
-            load_lane(r, w, in, lane, addr[lane], members, n);
+            load_team_lane(r, w, in, lane, addr[lane], members, n);
         else
             put_lane(r, from, in, lane, members, n);
     }

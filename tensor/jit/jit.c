@@ -1346,8 +1346,8 @@ replay(struct bell_jit *jit, struct bell_tensor *const *in,
     return status;
 }
 
-/* The same where plain sizes of inputs say what symbols are; these are what they
- * were afterwards. */
+/* The same where plain sizes of inputs say what symbols are; these are what
+ * they were afterwards. */
 static bell_status
 replay_bound(struct bell_jit *jit, struct bell_tensor *const *in,
              struct bell_tensor **out)

@@ -115,8 +115,8 @@ bool jit_has_type(const struct tensor *t, const struct jit_type *type);
  * values by that. */
 bool jit_may_have_type(const struct tensor *t, const struct jit_type *type);
 /* Makes symbols what inputs of plain sizes say; `was` is what they were. Inputs
- * that have sizes of symbols themselves are to be of these, too. After a failure
- * they are as far as that went. */
+ * that have sizes of symbols themselves are to be of these, too. After a
+ * failure they are as far as that went. */
 BELL_MUST_CHECK bell_status jit_bind_sizes(struct bell_jit *jit,
                                            struct bell_tensor *const *in,
                                            const int64_t *was);

@@ -33,7 +33,7 @@ struct uop_dims;
 /* One of them, as it is in one graph. */
 struct rt_value {
     uint64_t bits;    /* of the number; or an offset or size, in elements */
-    uint8_t dtype;    /* enum uop_dtype of the number; VOID: none */
+    uint8_t dtype;    /* enum uop_dtype of the number; VOID: not a number */
     uint8_t max_step; /* offset: log2 of the factor that can matter */
     bool is_fixed;    /* stays a constant, from what it is used for */
     bool is_size;

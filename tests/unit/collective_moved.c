@@ -165,7 +165,7 @@ rig_formula(const struct rig_case *c, uint32_t n, uint32_t from, uint32_t to)
 }
 
 /* Through host memory: each byte that another rank needs goes up once, then
- * down to each that needs it. Of rings there are none. */
+ * down to each that needs it. There are no rings. */
 void
 rig_host_formula(const struct rig_case *c, uint32_t n, uint32_t rank,
                  uint64_t *out_up, uint64_t *out_down)

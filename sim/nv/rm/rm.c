@@ -418,8 +418,9 @@ do_unmap_dma(struct call *c, void *arg)
 }
 
 /* Memory of any client of this program, under a handle below a device of the
- * calling client, which may be another card's; a team's below the client. Forms of one program are one
- * process to the real driver, which goes by the process' number. */
+ * calling client, which may be another card's; a team's below the client.
+ * Forms of one program are one process to the real driver, which goes by the
+ * process' number. */
 static enum rm_status
 dup_object(struct call *c, struct nv_os55 *p)
 {
