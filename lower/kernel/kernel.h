@@ -134,6 +134,8 @@ BELL_MUST_CHECK bell_status kernel_remap_ranges(struct kernel *k,
 BELL_MUST_CHECK bell_status kernel_bound_ranges(struct kernel *k);
 /* The end of output range r, while it is open; else NULL. */
 struct kernel_end *kernel_open(struct kernel *k, uint32_t r);
+/* Is any range open? */
+bool kernel_is_open(const struct kernel *k);
 /* Gates what is open. */
 BELL_MUST_CHECK bell_status kernel_close_ends(struct kernel *k);
 /* Where loop number r may end, once all ranges are what they stay: an index,

@@ -252,6 +252,18 @@ kernel_open(struct kernel *k, uint32_t r)
     return NULL;
 }
 
+bool
+kernel_is_open(const struct kernel *k)
+{
+    uint32_t i;
+
+    for (i = 0; i < k->n_ends; i++) {
+        if (k->ends[i].is_open)
+            return true;
+    }
+    return false;
+}
+
 bell_status
 kernel_close_ends(struct kernel *k)
 {

@@ -23,7 +23,7 @@ opt_choose_digits(const struct opt_model *m, struct opt_choice *choice)
     uint32_t i;
     int row;
 
-    if (!k->target->has_byte_dots || k->n_groups != 1)
+    if (!k->target->has_byte_dots || k->n_groups != 1 || kernel_is_open(k))
         return;
     for (i = 0; i < group->n_members; i++) {
         if (!kernel_find_digits(k, group, group->members[i], &d) ||

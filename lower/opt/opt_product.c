@@ -144,7 +144,7 @@ fits_tiles(const struct kernel *k, const struct operands *p, uint32_t row,
     enum uop_dtype dtype = p->rows->n_src ? p->rows->src[0]->dtype : UOP_VOID;
     uint32_t steps = k->target->tiles_k[dtype];
 
-    return steps && k->sizes[inner] % steps == 0 &&
+    return steps && !kernel_is_open(k) && k->sizes[inner] % steps == 0 &&
            k->groups[0].bound == (uint64_t)1 << inner &&
            p->columns->dtype == (dtype == UOP_BF16 ? UOP_F32 : UOP_I32) &&
            k->groups[0].members[0]->dtype == p->columns->dtype &&
