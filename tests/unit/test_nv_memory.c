@@ -214,7 +214,7 @@ lies_about_classes(void **state)
         {"1=reply=8:4294967295", BELL_E_KERNEL, "tells of 4294967295 classes"},
         {"1=reply=8:0", BELL_E_UNSUPPORTED, "none of the 0 classes"},
         {"2=reply=8:4294967295", BELL_OK, NULL},
-        {"2=reply=8:0", BELL_E_UNSUPPORTED, "none of the 0 classes"},
+        {"2=reply=8:0", BELL_E_UNSUPPORTED, "nvidia-smi -mig 0"},
         {"2=reply=8:1", BELL_E_UNSUPPORTED, "none of the 1 classes"},
     };
     size_t i;
