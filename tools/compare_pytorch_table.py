@@ -157,6 +157,7 @@ WANTED = [
     ('nonzero masked_select', 'refused', ' i',
      'A size may be given, for captured functions.'),
     ('argmax argmin topk', 'refused', 'bool', 'bool is taken.'),
+    ('lerp', 'refused', '@b', 'A weight of bool is taken.'),
     ('kl_div', 'refused', '/?', 'A target of bool is taken.'),
     ('kl_div', 'gradient', '@b',
      'Where the target is 0, the gradient by the target leaves out its '
