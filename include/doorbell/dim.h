@@ -54,7 +54,8 @@
  * who runs it says what they are, or its inputs do.
  *
  * Results are those of plain sizes, to the bit, but for sums and products of
- * floats: those add up in one order for all values.
+ * floats: those add up in one order for all values, on a CPU often that of
+ * plain sizes (docs/explanation/plans.md).
  *
  * Sizes belong to the context that made them, and end with it.
  */

@@ -211,6 +211,7 @@ size_models_step(const struct size_models *m, struct bell_dim b,
         out[0] = y;
         return 1;
     }
+    y = bell_add(y, x);
     out[0] = bell_mean(bell_mul(y, y), NULL, 0, false);
     of[0] = x;
     n = 1 + weights_of(m, of + 1);
