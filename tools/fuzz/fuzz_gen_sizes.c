@@ -12,7 +12,8 @@
 #include "base/bits.h"
 
 /* Sizes of a program, at least in the first run. */
-#define LEAST 2
+#define LEAST          2
+#define MOST_OF_BOUNDS 200000 /* elements of a node, if symbols are greatest */
 
 static void
 know(struct fuzz_gen *g, int64_t value, uint16_t size)
@@ -228,6 +229,23 @@ fuzz_least_numel(struct fuzz_gen *g, int node)
     return bound_numel(g, g->sized[node], &least, &most) ? (int64_t)least : 0;
 }
 
+/* Threads exist for the bounds, which a simulated card goes through. */
+static bool
+has_small_bounds(struct fuzz_gen *g, const struct bell_tensor *t)
+{
+    uint64_t n = 1;
+    int64_t min, max;
+    uint32_t i;
+
+    for (i = 0; i < bell_ndim(t); i++) {
+        if (bell_dim_bounds(g->ctx, bell_dim_at(t, (int)i), &min, &max) !=
+                BELL_OK ||
+            __builtin_mul_overflow(n, (uint64_t)max, &n))
+            return false;
+    }
+    return n <= MOST_OF_BOUNDS;
+}
+
 bool
 fuzz_sizes_append(struct fuzz_gen *g)
 {
@@ -247,7 +265,8 @@ fuzz_sizes_append(struct fuzz_gen *g)
         memset(node->i_size, 0, sizeof(node->i_size));
         t = build_node(g, at);
     }
-    if (!t || !bound_numel(g, t, &least, &most) || most > 4 * g->max_elems)
+    if (!t || !bound_numel(g, t, &least, &most) || most > 4 * g->max_elems ||
+        !has_small_bounds(g, t))
         return false;
     g->sized[at] = t;
     for (i = 0; i < bell_ndim(t); i++) {

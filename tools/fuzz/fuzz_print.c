@@ -42,7 +42,7 @@ print_dtype(FILE *out, uint8_t dtype)
 
 /* A number, or a size of the program or of an earlier node. */
 static void
-print_size(FILE *out, int64_t number, uint16_t size)
+print_fuzz_size(FILE *out, int64_t number, uint16_t size)
 {
     if (size == 0)
         print_int(out, number);
@@ -54,9 +54,9 @@ print_size(FILE *out, int64_t number, uint16_t size)
 
 /* The same as a word. */
 static void
-print_word(FILE *out, int64_t number, uint16_t size)
+print_size_word(FILE *out, int64_t number, uint16_t size)
 {
-    print_size(out, number, size);
+    print_fuzz_size(out, number, size);
     if (size)
         fprintf(out, ".word");
 }
@@ -77,7 +77,7 @@ print_list(FILE *out, const struct fuzz_node *n)
         fprintf(out, "(const int64_t[]){");
         for (i = 0; i < n->n_list; i++) {
             fprintf(out, i ? ", " : "");
-            print_word(out, n->list[i], n->list_size[i]);
+            print_size_word(out, n->list[i], n->list_size[i]);
         }
         fprintf(out, "}, %d", n->n_list);
         return;
@@ -85,7 +85,7 @@ print_list(FILE *out, const struct fuzz_node *n)
     fprintf(out, has_sizes ? "BELL_SHAPE(" : "BELL_DIMS(");
     for (i = 0; i < n->n_list; i++) {
         fprintf(out, i ? ", " : "");
-        print_size(out, n->list[i], n->list_size[i]);
+        print_fuzz_size(out, n->list[i], n->list_size[i]);
     }
     fprintf(out, ")");
 }
@@ -102,7 +102,7 @@ print_items(FILE *out, const struct fn_arg *a, const struct fuzz_node *n)
         fprintf(out, i ? ", " : "");
         if (item->kind == BELL_INDEX_INT) {
             fprintf(out, "bell_at(");
-            print_word(out, item->begin, size[1]);
+            print_size_word(out, item->begin, size[1]);
             fprintf(out, ")");
         } else if (item->kind == BELL_INDEX_NEW_AXIS) {
             fprintf(out, "bell_new_axis()");
@@ -110,9 +110,9 @@ print_items(FILE *out, const struct fn_arg *a, const struct fuzz_node *n)
             fprintf(out, "bell_ellipsis()");
         } else {
             fprintf(out, "bell_slice(");
-            print_word(out, item->begin, size[1]);
+            print_size_word(out, item->begin, size[1]);
             fprintf(out, ", ");
-            print_word(out, item->end, size[2]);
+            print_size_word(out, item->end, size[2]);
             fprintf(out, ", %" PRId64 ")", item->step);
         }
     }
@@ -199,10 +199,10 @@ print_arg(FILE *out, char letter, char from, const struct fn_arg *a,
         print_pool(out, a->pool);
         break;
     default: /* i, n, a */
-        print_size(out, a->i,
-                   from >= 'a' && from < 'a' + FUZZ_N_NUMBERS
-                       ? n->i_size[from - 'a']
-                       : 0);
+        print_fuzz_size(out, a->i,
+                        from >= 'a' && from < 'a' + FUZZ_N_NUMBERS
+                            ? n->i_size[from - 'a']
+                            : 0);
     }
 }
 

@@ -148,8 +148,9 @@ fuzz_set_symbols(struct bell_context *ctx, const struct fuzz_program *prog,
 
 /* What size of the program the word is; 0: none, but perhaps a number. */
 static uint16_t
-find_size(const struct fuzz_program *prog, const struct bell_dim *sizes,
-          struct bell_tensor *const *nodes, uint32_t before, int64_t word)
+find_program_size(const struct fuzz_program *prog, const struct bell_dim *sizes,
+                  struct bell_tensor *const *nodes, uint32_t before,
+                  int64_t word)
 {
     uint32_t i, k;
 
@@ -191,7 +192,7 @@ size_leaf(struct bell_context *ctx, struct fuzz_program *prog, uint32_t node)
         BELL_TRY(bell_dim_now(ctx, bell_dims(nodes[node])[i], &now));
         leaf.list[i] = now;
         leaf.list_size[i] =
-            word == now ? 0 : find_size(prog, sizes, nodes, node, word);
+            word == now ? 0 : find_program_size(prog, sizes, nodes, node, word);
         if (word != now && leaf.list_size[i] == 0)
             return bell_fail(BELL_E_INVALID, "t%u: a size of its own", node);
     }
@@ -231,7 +232,7 @@ struct check {
 
 /* What is wrong with a run, behind the values that it has. */
 static void
-say(struct check *c, uint32_t run, const char *text)
+tell_run(struct check *c, uint32_t run, const char *text)
 {
     const struct fuzz_symbol *s = c->prog.symbols;
     char what[sizeof(c->out->what)];
@@ -302,7 +303,7 @@ run_nodes(const struct sized *s, struct check *c, uint32_t run,
     if (fuzz_read_roots(&c->prog, nodes, result) != BELL_OK) {
         fuzz_note_failure(c->out, &c->prog, "with symbols");
         if (c->out->failed)
-            say(c, run, bell_error_last()->message);
+            tell_run(c, run, bell_error_last()->message);
         /* a graph of which no plan for all values can be made says so */
         c->out->unplanned = !c->out->refused && s->n_runs == 0 &&
                             bell_error_last()->status == BELL_E_UNSUPPORTED;
@@ -335,7 +336,7 @@ run_sized(struct sized *s, struct check *c, uint32_t run,
         snprintf(text, sizeof(text),
                  "run %u made %" PRIu64 " plans, the first %" PRIu64, s->n_runs,
                  stats.n_plans - s->n_plans, s->n_plans);
-        say(c, run, text);
+        tell_run(c, run, text);
     }
     return BELL_OK;
 }
@@ -356,14 +357,14 @@ compare_sized(struct check *c, uint32_t run, const struct fuzz_result *a,
             snprintf(text, sizeof(text), "root %u: %zu bytes %s, %zu %s", i,
                      a->size_bytes[i], name_a, i < b->n ? b->size_bytes[i] : 0,
                      name_b);
-            say(c, run, text);
+            tell_run(c, run, text);
         } else if (fuzz_find_difference(a->dtype[i], a->n_elems[i], a->bytes[i],
                                         b->bytes[i], &at, &x, &y)) {
             snprintf(text, sizeof(text),
                      "root %u, element %zu: %.17g %s, %.17g %s", i, at, x,
                      name_a, y, name_b);
             c->out->root = i;
-            say(c, run, text);
+            tell_run(c, run, text);
         }
     }
 }
@@ -423,7 +424,7 @@ judge_run(struct bell_context *ctx, struct check *c, uint32_t run)
     BELL_TRY(fuzz_judge(ctx, &c->plain[run], &c->first[run], c->out));
     if (c->out->failed) {
         memcpy(what, c->out->what, sizeof(what));
-        say(c, run, what);
+        tell_run(c, run, what);
     } else if (!c->plainly.reduces_floats && !c->first[run].reduces_floats) {
         c->out->to_the_bit = true;
         compare_sized(c, run, &c->first[run], &c->plainly, "with symbols",

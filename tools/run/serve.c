@@ -425,9 +425,11 @@ serve_run(struct server *s, struct served *b, struct client *c,
         return bell_fail(BELL_E_NO_MEMORY,
                          "out of memory for %" PRIu64 " bytes",
                          c->request.payload_bytes);
-    BELL_TRY(write_symbols(b->bundle, &c->request, numbers));
-    BELL_TRY(prepare_outputs(b->bundle, c));
-    status = write_and_run(s, b->bundle, c, numbers);
+    status = write_symbols(b->bundle, &c->request, numbers);
+    if (status == BELL_OK) {
+        BELL_TRY(prepare_outputs(b->bundle, c));
+        status = write_and_run(s, b->bundle, c, numbers);
+    }
     s->n_runs++;
     if (status != BELL_OK) {
         s->n_failed++;
