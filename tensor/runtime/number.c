@@ -205,7 +205,8 @@ copy_move(struct copying *c)
     }
 }
 
-/* The shape of what makes none of its own: that of its source of the same. */
+/* The shape of what makes none of its own: that of its first source that has
+ * one. A node is found by its arg and sources, so no other may say it. */
 static void
 copy_shape(struct copying *c)
 {
@@ -250,6 +251,14 @@ number_shape(struct copying *c)
     case UOP_PAD:
     case UOP_SHRINK:
         copy_move(c);
+        break;
+    case UOP_GATHER: /* its index's */
+        memcpy(c->to, uop_shape(&c->run->rt->graphs, c->src[1])->d,
+               n * sizeof(*c->to));
+        break;
+    case UOP_CALL: /* the sizes are in its arg, which has numbers */
+    case UOP_PART:
+        memcpy(c->to, c->shape->d, n * sizeof(*c->to));
         break;
     default:
         copy_shape(c);
