@@ -323,14 +323,26 @@ attend_exp(struct attend_code *w, const struct uop *x, const struct uop *max)
 {
     const struct uop *u = w->a->exp->src[0], *diff;
 
-    if (w->factor)
+    if (w->factor && !w->is_exact)
         return uop_alu1(
             w->g, UOP_EXP2,
             uop_alu3(w->g, UOP_MULACC, x, as_wide(w, w->factor, x), max));
     diff = uop_alu2(w->g, UOP_SUB, x, max);
-    if (u != w->a->diff)
+    if (w->factor)
+        diff = uop_alu2(w->g, UOP_MUL, diff, as_wide(w, w->factor, x));
+    else if (u != w->a->diff)
         diff = uop_alu2(w->g, UOP_MUL, diff, as_wide(w, u->src[1], x));
     return uop_alu1(w->g, UOP_EXP2, diff);
+}
+
+const struct uop *
+attend_rescale(struct attend_code *w, const struct uop *old,
+               const struct uop *max)
+{
+    if (!w->factor || w->is_exact)
+        return attend_exp(w, old, max);
+    old = uop_alu2(w->g, UOP_MUL, old, as_wide(w, w->factor, old));
+    return uop_alu1(w->g, UOP_EXP2, uop_alu2(w->g, UOP_ADD, old, max));
 }
 
 const struct uop *
@@ -340,7 +352,7 @@ attend_safe(const struct attend_code *w, const struct uop *max)
 
     x = uop_alu2(w->g, UOP_CMPEQ, max, as_wide(w, low(w), max));
     x = uop_alu3(w->g, UOP_WHERE, x, as_wide(w, zero, max), max);
-    if (!w->factor)
+    if (!w->factor || w->is_exact)
         return x;
     x = uop_alu1(w->g, UOP_NEG, x);
     return uop_alu2(w->g, UOP_MUL, x, as_wide(w, w->factor, max));

@@ -21,6 +21,9 @@ struct attend_code {
     /* Where x is S * c, or where it is: that node; E of 0 or less is then
      * exp2(S * factor - M * factor), of the maximum of S. Else NULL. */
     const struct uop *scaled, *factor;
+    /* exp2((S - M) * factor) instead: an instruction more, and right where M *
+     * factor is so large that its rounding shows, from 2^31 on. */
+    bool is_exact;
     double scale; /* that c; else 1 */
 };
 
@@ -107,12 +110,19 @@ BELL_MUST_CHECK bell_status attend_map_groups(struct attend_code *w,
                                               struct lower_program *p,
                                               const struct uop **out_tile);
 
-/* E of a difference. With a factor, `max` has it already, negative. */
+/* E of a difference; `max` is attend_safe's. */
 const struct uop *attend_exp(struct attend_code *w, const struct uop *x,
                              const struct uop *max);
 
+/* What sums of E take when `old`, their maximum, becomes `max`, which is
+ * attend_safe's. Exactly 1 where that is the same one: S * factor rounds as in
+ * what was subtracted then. */
+const struct uop *attend_rescale(struct attend_code *w, const struct uop *old,
+                                 const struct uop *max);
+
 /* What is subtracted for this maximum: nothing for -inf, of which nothing was
- * seen; times the factor and negative where there is one. */
+ * seen; times the factor and negative where there is one that
+ * is not exact. */
 const struct uop *attend_safe(const struct attend_code *w,
                               const struct uop *max);
 

@@ -428,7 +428,7 @@ make_cpu_exps(struct cpu_work *w, const struct uop *const *most,
         u = attend_get(&w->c, w->max[v], w->tile);
         max[v] = uop_alu2(w->c.g, UOP_MAX, u, most[v]);
         safe[v] = attend_safe(&w->c, max[v]);
-        w->scale[v] = attend_exp(&w->c, u, safe[v]);
+        w->scale[v] = attend_rescale(&w->c, u, safe[v]);
         sums[v] = attend_acc(&w->c, zero, &w->tile, 1);
         u = cpu_load(w, w->p, vector_place(w, key, v), w->lanes);
         u = attend_exp(&w->c, u, safe[v]);
@@ -669,6 +669,7 @@ expand_attend_host(struct kernel *k, const struct attend *a,
         return bell_fail(BELL_E_NO_MEMORY,
                          "expansion of attention: out of memory");
     choose_cpu_sizes(&w);
+    w.c.is_exact = true;
     attend_find_factor(&w.c);
     rows = (int64_t)w.lanes * w.n_vecs;
     LOG(LOG_OPT, "attention: %d rows by %d keys at a time", (int)rows,

@@ -794,7 +794,7 @@ make_gpu_exps(struct gpu_work *w, uint32_t tall)
         max = greater(w, old, join_gpu_row(w, UOP_MAX, max));
         w->new_max[tall][i] = max;
         max = attend_safe(&w->c, max);
-        w->scale[tall][i] = attend_exp(&w->c, old, max);
+        w->scale[tall][i] = attend_rescale(&w->c, old, max);
         sum = uop_alu2(w->c.g, UOP_MUL, sum, w->scale[tall][i]);
         for (n = 0; n < all; n++) {
             x = &w->x[tall][n / each][i];

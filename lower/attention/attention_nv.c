@@ -438,7 +438,7 @@ attend_nv_raise_max(struct attend_nv *w, uint32_t tall, uint32_t half,
     max = uop_alu2(w->c.g, UOP_MAX, old, join_nv_row(w, UOP_MAX, max));
     w->new_max[tall][half] = max;
     w->safe[tall][half] = attend_safe(&w->c, max);
-    w->scale[tall][half] = attend_exp(&w->c, old, w->safe[tall][half]);
+    w->scale[tall][half] = attend_rescale(&w->c, old, w->safe[tall][half]);
 }
 
 /* The scores become E, and are added up by each thread. */

@@ -246,7 +246,7 @@ make_decode_exps(struct decode_work *w, uint32_t row, const struct uop **x,
     for (i = 0; i < w->unroll; i++)
         max = uop_alu2(w->f.c.g, UOP_MAX, max, x[i]);
     safe = attend_safe(&w->f.c, max);
-    scale = attend_exp(&w->f.c, old, safe);
+    scale = attend_rescale(&w->f.c, old, safe);
     sum = uop_alu2(w->f.c.g, UOP_MUL, sum, scale);
     for (i = 0; i < w->unroll; i++) {
         x[i] = attend_exp(&w->f.c, x[i], safe);
@@ -319,7 +319,7 @@ join_warps(struct decode_work *w, const struct uop *end)
         const struct uop *old = attend_get(&w->f.c, w->max[row], end);
         place = attend_few_place(&w->f, num(&w->f.c, row));
         max = join(w, UOP_MAX, old, from, to);
-        f = attend_exp(&w->f.c, old, attend_safe(&w->f.c, max));
+        f = attend_rescale(&w->f.c, old, attend_safe(&w->f.c, max));
         src[1] = place;
         src[2] = max;
         effects[n++] =
@@ -527,8 +527,8 @@ join_states(struct attend_few *f, const struct uop *memory,
     sum = value = uop_const_float(f->c.g, UOP_F32, 0);
     for (i = 0; i < warps; i++) {
         at = op2(&f->c, UOP_ADD, row, i * f->rows);
-        e = attend_exp(&f->c, decode_load(f, memory, at),
-                       attend_safe(&f->c, max));
+        e = attend_rescale(&f->c, decode_load(f, memory, at),
+                           attend_safe(&f->c, max));
         sum = uop_alu3(f->c.g, UOP_MULACC, e,
                        decode_load(f, memory, op2(&f->c, UOP_ADD, at, states)),
                        sum);

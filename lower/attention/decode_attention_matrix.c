@@ -286,7 +286,7 @@ make_fragment_exps(struct fragment_work *w, const struct uop **effects)
         max = uop_alu2(w->f.c.g, UOP_MAX, old,
                        join_fragment_row(w, UOP_MAX, max));
         safe = attend_safe(&w->f.c, max);
-        w->scale[half] = attend_exp(&w->f.c, old, safe);
+        w->scale[half] = attend_rescale(&w->f.c, old, safe);
         sum = uop_alu2(w->f.c.g, UOP_MUL,
                        attend_get(&w->f.c, w->sum[half], w->f.range),
                        w->scale[half]);

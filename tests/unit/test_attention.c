@@ -702,6 +702,69 @@ test_nan(void **state)
     bell_context_destroy(ctx);
 }
 
+/* Scores of 2^21 to 2^22 (or times 2^10), which differ by 0 to 4 in each tile
+ * of keys. The second half of the keys has values of 1, the first of 0. */
+static void
+check_large(int64_t n, float by)
+{
+    enum {
+        D = 64,
+        KEYS = 512,
+        ROWS = 128
+    };
+    static uint16_t q[ROWS * D], k[KEYS * D], v[KEYS * D];
+    double *got, sum = 0, upper = 0;
+    struct bell_tensor *y;
+    int64_t i;
+
+    assert_true(n <= ROWS);
+    memset(q, 0, sizeof(q));
+    memset(k, 0, sizeof(k));
+    for (i = 0; i < n; i++) {
+        put(q, i * D, BELL_BFLOAT16, 4096 * by * (1 + (float)(i % 8) / 8));
+        put(q, i * D + 1, BELL_BFLOAT16, 1);
+    }
+    for (i = 0; i < KEYS; i++) {
+        put(k, i * D, BELL_BFLOAT16, 4096);
+        put(k, i * D + 1, BELL_BFLOAT16, 8 * (float)(i * 7 % 5));
+        sum += exp(by > 1 ? 0 : (double)(i * 7 % 5));
+        upper += i < KEYS / 2 ? 0 : exp(by > 1 ? 0 : (double)(i * 7 % 5));
+    }
+    for (i = 0; i < KEYS * D; i++)
+        put(v, i, BELL_BFLOAT16, i < KEYS * D / 2 ? 0 : 1);
+    y = bell_scaled_dot_product_attention(
+        bell_from_data(ctx, BELL_DIMS(1, n, D), BELL_BFLOAT16, q),
+        bell_from_data(ctx, BELL_DIMS(1, KEYS, D), BELL_BFLOAT16, k),
+        bell_from_data(ctx, BELL_DIMS(1, KEYS, D), BELL_BFLOAT16, v), NULL, 0,
+        false, 0);
+    got = read_all(y);
+    for (i = 0; i < n * D; i++) {
+        if (!(fabs(got[i] - upper / sum) < 0.01))
+            fail_msg("%d rows, times %g: row %d: %g, not %g", (int)n,
+                     (double)by, (int)(i / D), got[i], upper / sum);
+    }
+    free(got);
+}
+
+/* The maximum's rounding does not weigh one tile of keys more than another. On
+ * a CPU there is no limit; on GPUs scores are below 2^31. */
+static void
+test_large(void **state)
+{
+    const char *name = getenv("BELL_DEVICE");
+
+    (void)state;
+    expect_ok(bell_context_create(NULL, &ctx));
+    check_large(128, 1);
+    check_large(8, 1);
+    check_large(1, 1);
+    if (name && strcmp(name, "CPU") == 0) {
+        check_large(128, 1024);
+        check_large(6, 1024);
+    }
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
@@ -709,6 +772,7 @@ main(void)
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_large),
     };
 
     return cmocka_run_group_tests_name("attention", tests, NULL, NULL);
