@@ -77,7 +77,7 @@ is_attend_product(const struct sched *s, const struct uop *u)
 }
 
 static int64_t
-times(const struct uop_graph *g, int64_t a, int64_t b)
+times_size(const struct uop_graph *g, int64_t a, int64_t b)
 {
     return g->sizes ? dim_mul(g->sizes, a, b) : a * b;
 }
@@ -91,7 +91,7 @@ numel(const struct uop_graph *g, const struct uop *u)
     uint32_t i;
 
     for (i = 0; i < dims->n; i++)
-        n = times(g, n, dims->d[i]);
+        n = times_size(g, n, dims->d[i]);
     return n;
 }
 
@@ -105,7 +105,7 @@ as_many(const struct uop_graph *g, const struct uop *a, const struct uop *b)
 
 /* How many elements there can be. */
 static int64_t
-most_of(const struct uop_graph *g, const struct uop *u)
+most_elems(const struct uop_graph *g, const struct uop *u)
 {
     const struct uop_dims *dims = uop_shape(g, u);
     int64_t n = 1;
@@ -193,9 +193,9 @@ move_axis(const struct uop_graph *g, const struct uop *u, int64_t size,
         *axis = i;
     } else if (u->op == UOP_RESHAPE) {
         for (i = from->n; --i > *axis;)
-            inner = times(g, inner, from->d[i]);
+            inner = times_size(g, inner, from->d[i]);
         for (i = to->n; i > 0 && (have != inner || to->d[i - 1] == 1); i--)
-            have = times(g, have, to->d[i - 1]);
+            have = times_size(g, have, to->d[i - 1]);
         if (i == 0 || inner == DIM_BAD)
             return false;
         *axis = i - 1;
@@ -255,18 +255,19 @@ fits_attention(const struct sched *s, const struct match *m)
     const struct uop_graph *g = s->g;
     const struct uop_dims *rows = uop_shape(g, m->max);
     uint32_t axes = uop_reduce_axes(m->max), last = rows->n - 1;
-    int64_t n = most_of(g, m->max), n_rows;
+    int64_t n = most_elems(g, m->max), n_rows;
 
-    if (rows->n < 2 || axes != 1u << last || !n || !most_of(g, m->score))
+    if (rows->n < 2 || axes != 1u << last || !n || !most_elems(g, m->score))
         return false;
     n_rows = sched_most(g, rows->d[last - 1]);
     return (n_rows >= MIN_ROWS ||
             (s->target->attends & LOWER_ATTENDS_SIZES && n_rows >= 2 &&
-             most_of(g, m->exp) / n <= FEW_BY_FEW) ||
+             most_elems(g, m->exp) / n <= FEW_BY_FEW) ||
             (s->target->attends & LOWER_ATTENDS_FEW &&
-             most_of(g, m->exp) / n >= FEW_KEYS)) &&
-           most_of(g, m->out) / n <= MAX_WIDE &&
-           most_of(g, m->score->src[0]) / most_of(g, m->score) <= MAX_WIDE;
+             most_elems(g, m->exp) / n >= FEW_KEYS)) &&
+           most_elems(g, m->out) / n <= MAX_WIDE &&
+           most_elems(g, m->score->src[0]) / most_elems(g, m->score) <=
+               MAX_WIDE;
 }
 
 static bool
@@ -317,7 +318,7 @@ is_back(const struct sched *s, const struct list *l, const struct match *m,
 {
     return s->target->attends & LOWER_ATTENDS_BACK && is_sum_of_products(u) &&
            is_inner(l, u->src[0]->src[0]) != is_inner(l, u->src[0]->src[1]) &&
-           most_of(s->g, u->src[0]) > most_of(s->g, m->score);
+           most_elems(s->g, u->src[0]) > most_elems(s->g, m->score);
 }
 
 /* Products below u that are combined with the scores, element by element,
@@ -578,8 +579,8 @@ count_parts(const struct sched *s, const struct match *m)
     if (v->op == UOP_CAST)
         v = still(v->src[0]);
     /* work-groups without parts: of each, all keys and columns */
-    groups = most_of(s->g, v) /
-             (keys * (most_of(s->g, m->out) / most_of(s->g, m->max)));
+    groups = most_elems(s->g, v) /
+             (keys * (most_elems(s->g, m->out) / most_elems(s->g, m->max)));
     most = keys / PART_KEYS;
     for (parts = 2; parts <= most; parts++) {
         if (keys % parts)

@@ -3,6 +3,7 @@
 #include "tensor/train/nn.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "tensor/ops/elementwise.h"
@@ -342,18 +343,17 @@ begin_cells(const char *call, const struct rnn_run *run, struct bell_tensor *x,
     const struct bell_nn_rnn_options *o = &run->layer->options;
     uint32_t step = o->is_bidirectional ? 1 : 2, k;
     int64_t n = o->n_layers * (o->is_bidirectional ? 2 : 1);
-    const int64_t *d;
+    const int64_t due[3] = {n, run->n_batch, o->hidden};
+    char text[128];
 
     if (given && !tensor_takes2(call, x, given, out))
         return false;
-    d = given ? tensor_at(given)->shape->d : NULL;
-    if (given && (bell_ndim(given) != 3 || d[0] != n || d[1] != run->n_batch ||
-                  d[2] != o->hidden)) {
+    if (given && (bell_ndim(given) != 3 ||
+                  memcmp(tensor_at(given)->shape->d, due, sizeof(due)) != 0)) {
         *out = tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
-                           "a beginning of %s for x of %s: %lld cells of %lld "
-                           "are due",
-                           SHAPE_OF(given), SHAPE_OF(x), (long long)n,
-                           (long long)o->hidden);
+                           "a beginning of %s, not %s", SHAPE_OF(given),
+                           tensor_sizes_str(tensor_at(x)->ctx->dims, due, 3,
+                                            text, sizeof(text)));
         return false;
     }
     for (k = 0; k < 2 * o->n_layers; k += step)

@@ -37,8 +37,8 @@ void size_models_fini(struct size_models *m);
 #define SIZE_MODEL_MAX_OUT 16
 
 /* Results for a batch of b and sequences of s: what the block makes of x; with
- * `trains` the mean of the squares of that and x, and gradients to x and to all weights.
- * Returns how many, 0 after a failure. */
+ * `trains` the mean of the squares of that and x, and gradients to x and to all
+ * weights. Returns how many, 0 after a failure. */
 uint32_t size_models_step(const struct size_models *m, struct bell_dim b,
                           struct bell_dim s, bool trains,
                           struct bell_tensor *out[SIZE_MODEL_MAX_OUT]);

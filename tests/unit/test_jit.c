@@ -1107,7 +1107,7 @@ recur(struct bell_context *c, struct bell_tensor *x, struct bell_tensor *rows,
     struct bell_tensor *y, *s;
 
     (void)c;
-    y = bell_softmax(bell_matmul(x, bell_t(x)), 1);
+    y = bell_contiguous(bell_softmax(bell_matmul(x, bell_t(x)), 1));
     y = bell_contiguous(bell_matmul(y, x));
     s = bell_contiguous(bell_sum(y, BELL_DIMS(0), true));
     y = bell_add(bell_mul_scalar(y, 1 + 0.01 * (double)i),
