@@ -178,8 +178,10 @@ fill_pack(struct expand *e, uint32_t number)
         uint32_t r = (uint32_t)__builtin_ctzll(set);
         fill =
             expand_filling_loop(e, number * KERNEL_MAX_RANGES + r, k->sizes[r]);
-        e->base[r] = uop_new(e->g, UOP_RANGE, UOP_I64, 1, fill->arg,
-                             &e->base[r]->src[0], 1); /* ends as the loop */
+        if (e->base[r]->op == UOP_RANGE) /* ends as the loop */
+            fill = uop_new(e->g, UOP_RANGE, UOP_I64, 1, fill->arg,
+                           &e->base[r]->src[0], 1);
+        e->base[r] = fill; /* a window's is a part of all */
         if (e->window.on && e->window.of.range == r)
             expand_begin_window(e, e->base[r]->arg);
     }
