@@ -424,8 +424,8 @@ begin_llvm_loop(struct llvm_emit *e, const struct uop *u)
     if (loop->counted)
         e->ll->BuildBr(e->b, loop->head);
     else
-        e->ll->BuildCondBr(e->b, is_more(e, loop, none), loop->head,
-                           loop->exit);
+        e->ll->BuildCondBr(e->b, llvm_is_positive(e, u->src[0], loop->extent),
+                           loop->head, loop->exit);
     e->ll->PositionBuilderAtEnd(e->b, loop->head);
     loop->index = e->ll->BuildPhi(e->b, llvm_type(e, u->dtype, 1), "");
     llvm_add_incoming(e, loop->index, none, loop->before);

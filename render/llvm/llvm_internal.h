@@ -206,6 +206,14 @@ LLVMValueRef llvm_opaque(const struct llvm_emit *e, LLVMValueRef v,
 
 /* The constant as an I64. */
 LLVMValueRef llvm_i64(const struct llvm_emit *e, int64_t value);
+/* 0 < x, where x is u's value, a signed integer. On a GPU it is x != 0 where x
+ * is known not to be negative: of two comparisons of "x & bit", one of which is
+ * a signed "> 0" and the other "== 0", AMD's back end makes one instruction,
+ * and so answers the first with the opposite. Comparisons for equality are
+ * right. observed: LLVM 14.0.6 and 19.1.7 (docs/hardware/amd-code.md,
+ * "Compiling"). */
+LLVMValueRef llvm_is_positive(struct llvm_emit *e, const struct uop *u,
+                              LLVMValueRef x);
 /* A block at the end of the function. */
 LLVMBasicBlockRef llvm_new_block(struct llvm_emit *e);
 void llvm_add_incoming(struct llvm_emit *e, LLVMValueRef phi, LLVMValueRef v,

@@ -164,6 +164,104 @@ llvm_opaque(const struct llvm_emit *e, LLVMValueRef v, const char *same_place,
                              &v, 1, "");
 }
 
+static int64_t most_of(const struct uop *u, uint32_t *visits);
+
+/* The same for an op of two sources; -1 also where only the dtype tells. */
+static int64_t
+most_of_two(const struct uop *u, uint32_t *visits)
+{
+    int64_t most = uop_dtype_bounds(u->dtype).max;
+    int64_t a = most_of(u->src[0], visits), b = most_of(u->src[1], visits);
+    bool both = a >= 0 && b >= 0;
+
+    switch ((unsigned)u->op) {
+    case UOP_AND:
+        return both && b < a ? b : a >= 0 ? a : b;
+    case UOP_OR:
+    case UOP_ADD:
+        return both && a <= most - b ? a + b : -1;
+    case UOP_MUL:
+        return both && (b == 0 || a <= most / b) ? a * b : -1;
+    case UOP_SHL:
+        return both && b < 63 && a <= most >> b ? a << b : -1;
+    case UOP_IMOD:
+        return both && 0 < b && b <= a ? b - 1 : both ? a : -1;
+    case UOP_SHR:
+    case UOP_IDIV:
+        return both ? a : -1;
+    case UOP_MIN:
+        return both && b < a ? b : both ? a : -1;
+    default:
+        return -1;
+    }
+}
+
+/* An upper bound of u, an integer or a bool that is never negative; -1 where u
+ * may be negative. *visits bounds the walk, which meets shared nodes again;
+ * where it ends, u may be negative. */
+static int64_t
+most_of(const struct uop *u, uint32_t *visits)
+{
+    bool open = is_signed(u->dtype) || u->dtype == UOP_U64;
+    int64_t most = uop_dtype_bounds(u->dtype).max, c = -1, a;
+    uint32_t i;
+
+    if (*visits == 0 || uop_dtype_is_float(u->dtype))
+        return -1;
+    --*visits;
+    switch ((unsigned)u->op) {
+    case UOP_CONST:
+        c = u->arg.i;
+        break;
+    case UOP_SPECIAL:
+    case UOP_RANGE:
+        a = most_of(u->src[0], visits);
+        c = a > 0 ? a - 1 : most;
+        break;
+    case UOP_CAST:
+    case UOP_BROADCAST:
+    case UOP_LANE:
+        c = most_of(u->src[0], visits);
+        break;
+    case UOP_WHERE:
+    case UOP_LANES:
+        for (i = u->op == UOP_WHERE; i < u->n_src; i++) {
+            a = most_of(u->src[i], visits);
+            if (a < 0)
+                return open ? -1 : most;
+            c = a > c ? a : c;
+        }
+        break;
+    default:
+        if (u->n_src == 2 && u->op != UOP_LOAD && u->op != UOP_ACC_GET &&
+            u->dtype != UOP_BOOL)
+            c = most_of_two(u, visits);
+        break;
+    }
+    return c >= 0 && c <= most ? c : open ? -1 : most;
+}
+
+LLVMValueRef
+llvm_is_positive(struct llvm_emit *e, const struct uop *u, LLVMValueRef x)
+{
+    LLVMValueRef zero = e->ll->ConstNull(e->ll->TypeOf(x));
+    uint32_t visits = 64;
+
+    assert(is_signed(u->dtype) && !uop_dtype_is_float(u->dtype));
+    if (e->dialect->is_gpu && most_of(u, &visits) >= 0)
+        return e->ll->BuildICmp(e->b, LLVMIntNE, x, zero, "");
+    return e->ll->BuildICmp(e->b, LLVMIntSLT, zero, x, "");
+}
+
+/* Whether it is CONST 0, in all lanes. */
+static bool
+is_zero(const struct uop *u)
+{
+    if (u->op == UOP_BROADCAST)
+        u = u->src[0];
+    return u->op == UOP_CONST && u->arg.bits == 0;
+}
+
 /* The same value, of which LLVM does not know how many leading bits are alike.
  * observed: LLVM 19.1's AMDGPU back end divides in 32 or 24 bits where both
  * operands have that many leading bits alike, ones too: an unsigned quotient of
@@ -344,6 +442,9 @@ emit_binary(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
     else if (e->dialect->is_gpu && dtype == UOP_BOOL &&
              is_inversion(u->op, a, b, e->ll))
         *out_value = compare_as_numbers(e, u->op, u->lanes, a, b);
+    else if (u->op == UOP_CMPLT && is_signed(dtype) &&
+             !uop_dtype_is_float(dtype) && is_zero(u->src[0]))
+        *out_value = llvm_is_positive(e, u->src[1], b);
     else if (u->op == UOP_FDIV)
         *out_value = llvm_divide(e, u, a, b, NULL);
     else

@@ -851,6 +851,100 @@ test_dot(void **state)
     }
 }
 
+/* Comparison 0 to 3 of x: above 0, not 0, 0, equal to the number. */
+static const struct uop *
+compare_bit(struct uop_graph *g, unsigned how, const struct uop *x,
+            int64_t number)
+{
+    const struct uop *zero = wide_const(g, x, 0);
+
+    switch (how) {
+    case 0:
+        return uop_alu2(g, UOP_CMPLT, zero, x);
+    case 1:
+        return uop_alu2(g, UOP_CMPNE, x, zero);
+    case 2:
+        return uop_alu2(g, UOP_CMPEQ, x, zero);
+    default:
+        return uop_alu2(g, UOP_CMPEQ, x, wide_const(g, x, number));
+    }
+}
+
+/* A number that is 0 or *out_number, as the lowest bit of v is 0 or 1. */
+static const struct uop *
+one_bit(struct uop_graph *g, unsigned how, const struct uop *v,
+        int64_t *out_number)
+{
+    const struct uop *bit = uop_alu2(g, UOP_AND, v, wide_const(g, v, 1));
+
+    *out_number = how == 2 || how == 3 ? 4 : 1;
+    if (how == 1)
+        return uop_alu2(g, UOP_IMOD,
+                        uop_alu2(g, UOP_AND, v, wide_const(g, v, 7)),
+                        wide_const(g, v, 2));
+    if (how == 2)
+        return uop_alu2(g, UOP_MUL, bit, wide_const(g, v, 4));
+    if (how == 3)
+        return uop_alu2(g, UOP_AND,
+                        uop_alu2(g, UOP_SHL, v, wide_const(g, v, 2)),
+                        wide_const(g, v, 4));
+    return bit;
+}
+
+/* Two comparisons of one bit, which is the same for all of a wave. The first
+ * selects a value, the second another value, and gates a store. LLVM's AMDGPU
+ * back end makes one instruction of both, and may invert the first. */
+static void
+check_bit_compared(unsigned bit, unsigned first, unsigned second, bool swap,
+                   enum uop_dtype dtype)
+{
+    const struct uop *v, *x, *a, *b, *roots[6];
+    struct uop_graph g;
+    struct p_buf bufs[2];
+    int64_t number, i;
+    char what[64];
+
+    uop_graph_init(&g);
+    check_buf(&bufs[0], UOP_I32, 6, NULL);
+    check_buf(&bufs[1], dtype, 2, NULL);
+    for (i = 0; i < 2; i++) {
+        p_set(&bufs[1], (size_t)i, (union uop_arg){.i = 2 + i});
+        v = mk_load(&g, mk_param(&g, 1, dtype), mk_int(&g, i), 1, NULL, NULL);
+        x = one_bit(&g, bit, v, &number);
+        a = compare_bit(&g, first, x, number);
+        b = compare_bit(&g, second, x, number);
+        v = mk_param(&g, 0, UOP_I32);
+        a = uop_alu3(&g, UOP_WHERE, a, uop_const_int(&g, UOP_I32, 17),
+                     uop_const_int(&g, UOP_I32, 99));
+        roots[3 * i + swap] = mk_store(&g, v, mk_int(&g, 3 * i), a, NULL);
+        a = uop_alu3(&g, UOP_WHERE, b, uop_const_int(&g, UOP_I32, 5),
+                     uop_const_int(&g, UOP_I32, 7));
+        roots[3 * i + !swap] = mk_store(&g, v, mk_int(&g, 3 * i + 1), a, NULL);
+        roots[3 * i + 2] = mk_store(&g, v, mk_int(&g, 3 * i + 2),
+                                    uop_const_int(&g, UOP_I32, 3), b);
+    }
+    snprintf(what, sizeof(what), "bit %u compared by %u and %u", bit, first,
+             second);
+    check_roots(&g, roots, 6, bufs, 2, false, false, what);
+    check_bufs_free(bufs, 2);
+    uop_graph_fini(&g);
+}
+
+static void
+test_bit_compared_twice(void **state)
+{
+    unsigned bit, i;
+
+    (void)state;
+    for (bit = 0; bit < 4; bit++) {
+        for (i = 0; i < 16; i++) {
+            if (i / 4 != i % 4 && !is_skipped())
+                check_bit_compared(bit, i / 4, i % 4, i & 1,
+                                   bit & 1 ? UOP_I32 : UOP_I16);
+        }
+    }
+}
+
 int
 ops_cases(void)
 {
@@ -870,6 +964,7 @@ ops_cases(void)
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_unsigned_quotients),
         cmocka_unit_test(test_dot),
+        cmocka_unit_test(test_bit_compared_twice),
     };
     return cmocka_run_group_tests_name("ops", tests, NULL, NULL);
 }

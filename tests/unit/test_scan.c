@@ -269,13 +269,43 @@ test_symbol(void **state)
     }
 }
 
+/* Columns of few rows: several threads share one, and each adds what those
+ * before it have. Narrow numbers are made in the same kernel. */
+static void
+test_columns(void **state)
+{
+    static const enum bell_dtype dtypes[] = {BELL_FLOAT32, BELL_FLOAT8_E4M3FN,
+                                             BELL_FLOAT8_E5M2};
+    static const int64_t sizes[] = {17, 33, 5};
+    struct bell_tensor *x = numbers(1, 9, 33, BELL_FLOAT32), *y;
+    struct bell_dim n = bell_symbol(ctx, "n", 1, 33);
+    enum bell_dtype dtype;
+    double *want;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 2 * ARRAY_LEN(dtypes) * ARRAY_LEN(sizes); i++) {
+        int64_t now = sizes[i / 2 % ARRAY_LEN(sizes)];
+        dtype = dtypes[i / 2 / ARRAY_LEN(sizes)];
+        expect_ok(bell_scope_begin(ctx));
+        want = read_all(bell_cast(bell_narrow(x, 2, 0, now), dtype));
+        sum_up(want, 1, 9, now, false);
+        expect_ok(bell_symbol_set(ctx, n, now));
+        y = bell_narrow(x, 2, 0, i & 1 ? n : bell_dim_of(now));
+        y = bell_cumsum(bell_cast(y, dtype), 1);
+        expect_sums("of columns", y, want, (size_t)(9 * now), 1e-6);
+        free(want);
+        expect_ok(bell_scope_end(ctx));
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values), cmocka_unit_test(test_of_what),
         cmocka_unit_test(test_apart),  cmocka_unit_test(test_gradient),
-        cmocka_unit_test(test_symbol),
+        cmocka_unit_test(test_symbol), cmocka_unit_test(test_columns),
     };
     int failed;
 
