@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'structure'))
 from common import Tap, hardening_complaints  # noqa: E402
 
-LIMIT_BYTES = 432 * 1024  # with one card's driver
+LIMIT_BYTES = 448 * 1024  # with one card's driver, collectives too
 # The C library's share is some 780 KiB, 17 of them for being loaded anywhere.
 RUNNER_BYTES = 1128 * 1024  # for CPU, NVIDIA and AMD
 ADRENO_BYTES = 64 * 1024    # beside them
