@@ -148,12 +148,25 @@ number_owner(struct order *o, struct hcq_device *dev)
     return o->graph->n_devs + i;
 }
 
-/* Fills in whose the device's fixed memory is. */
-static void
-note_owners(struct order *o, const struct hcq_device *dev,
-            const struct hcq_home *homes, size_t n_homes)
+/* Whether it matters to a graph of one device whose memory it copies. */
+static bool
+has_several_copy_queues(const struct hcq_graph *graph)
+{
+    uint32_t i, n = 0;
+
+    for (i = 0; i < graph->n_queues; i++)
+        n += graph->queues[i]->kind == HCQ_QUEUE_COPY;
+    return n > 1;
+}
+
+/* Fills in whose the device's fixed memory is and, in a graph of several
+ * devices, where. False: not where, for all of it. */
+static bool
+place_device(struct order *o, const struct hcq_device *dev,
+             const struct hcq_home *homes, size_t n_homes)
 {
     const struct hcq_graph *graph = o->graph;
+    bool is_known = graph->n_devs > 1;
     size_t i;
     uint32_t k, number;
 
@@ -169,49 +182,15 @@ note_owners(struct order *o, const struct hcq_device *dev,
             number = home ? number_owner(o, home->owner) : MAX_OWNERS;
             if (number < MAX_OWNERS)
                 o->owners[at] = (uint8_t)(number + 1);
-        }
-    }
-}
-
-/* Whether it matters to a graph of one device whose memory it copies. */
-static bool
-has_several_copy_queues(const struct hcq_graph *graph)
-{
-    uint32_t i, n = 0;
-
-    for (i = 0; i < graph->n_queues; i++)
-        n += graph->queues[i]->kind == HCQ_QUEUE_COPY;
-    return n > 1;
-}
-
-/* Fills in where the device's fixed memory really is; false: of some of it that
- * is not known. */
-static bool
-place_device(struct order *o, const struct hcq_device *dev,
-             const struct hcq_home *homes, size_t n_homes)
-{
-    const struct hcq_graph *graph = o->graph;
-    size_t i;
-    uint32_t k;
-
-    for (i = 0; i < graph->n_commands; i++) {
-        const struct graph_command *command = &graph->commands[i];
-        for (k = 0; k < command->n_args && command->dev == dev; k++) {
-            uint32_t at = command->first_arg + k;
-            const struct hcq_graph_arg *arg = &graph->args[at];
-            const struct hcq_home *home;
-            if (!arg->access || !arg->size_bytes || arg->slot != HCQ_SLOT_NONE)
+            is_known = is_known && home;
+            if (!is_known)
                 continue;
-            home = find_home(homes, n_homes, arg->value, arg->size_bytes);
-            if (!home)
-                return false;
             o->places[at].space = space_of(o, home->dev);
             o->places[at].at = home->at + (arg->value - home->va);
-            if (o->places[at].space == HCQ_SLOT_NONE)
-                return false;
+            is_known = o->places[at].space != HCQ_SLOT_NONE;
         }
     }
-    return true;
+    return is_known;
 }
 
 /* A command is known if its device's memory is, and it has none of a slot
@@ -285,8 +264,7 @@ find_places(struct order *o)
             return false;
         if (hcq_memory_homes(dev, homes, n) == n) {
             qsort(homes, n, sizeof(*homes), by_address);
-            note_owners(o, dev, homes, n);
-            if (graph->n_devs > 1 && place_device(o, dev, homes, n))
+            if (place_device(o, dev, homes, n))
                 mark_known(o, dev);
             else
                 place_by_address(o, dev);

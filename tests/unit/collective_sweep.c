@@ -151,8 +151,16 @@ run_case(struct fleet *rig, struct rig_case *c, struct tally *tally)
     for (by = HCQ_COLLECTIVE_ONE_SHOT; by < HCQ_COLLECTIVE_ALGORITHM_COUNT;
          by++) {
         c->by = (enum hcq_collective_algorithm)by;
-        if (!rig_can(rig, c) || is_too_long(rig, c))
+        if (!rig_can(rig, c))
             continue;
+        if (is_too_long(rig, c)) {
+            tally->n_skipped++;
+            print_message("# too long: %s of %s by %s\n",
+                          hcq_collective_kind_name(c->kind),
+                          hcq_dtype_name(c->dtype),
+                          hcq_collective_algorithm_name(c->by));
+            continue;
+        }
         if (is_fresh)
             rig_prepare(rig, c);
         else
