@@ -226,7 +226,7 @@ hcq_bundle_axis(const struct hcq_bundle *b, uint32_t value, uint32_t axis,
 }
 
 /* Makes a symbol what a size of it alone says: a sum, or a product, of one that
- * varies and a number. False: there is no such value, or it is of several. */
+ * varies and a number. False: no value gives that, or several vary. */
 static bool
 solve(struct hcq_bundle *b, uint64_t number, int64_t is)
 {

@@ -279,7 +279,7 @@ find_team(const struct hcq_collective_desc *desc, struct coll_task *t)
     bell_status status;
 
     if (t->kind != HCQ_COLLECTIVE_ALL_REDUCE)
-        return BELL_OK; /* there is no such algorithm */
+        return BELL_OK; /* other kinds are refused with the plan */
     if (is_wanted && !coll_team_adds(t->dtype))
         return bell_fail(BELL_E_UNSUPPORTED,
                          "all-reduce by nvls: a switch does not add %s",

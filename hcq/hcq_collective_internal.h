@@ -148,7 +148,7 @@ struct coll_memory {
     uint64_t n_bytes;
     /* buf itself, or owned: a peer's or pinned. NULL: not needed */
     struct hcq_buffer *views[RANKS_MAX];
-    bool is_slot;              /* of IN and OUT: then there is no buf */
+    bool is_slot;              /* IN and OUT only; buf is NULL then */
     uint32_t slots[RANKS_MAX]; /* as each device has it, or HCQ_SLOT_NONE */
 };
 

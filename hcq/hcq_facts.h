@@ -56,8 +56,8 @@ BELL_MUST_CHECK bell_status hcq_program_facts(const struct hcq_program *prog,
  * that follow "nobody is known to have run"; "": all of it was. Static. */
 const char *hcq_device_unproven(struct hcq_device *dev);
 
-/* What the driver takes the device for without knowing it, as a sentence that
- * ends where the buffer does; "": it knows the device. */
+/* Says as which chip the driver uses a device that it does not know: a
+ * sentence, cut to the buffer; "": it knows the device. */
 void hcq_device_assumed(struct hcq_device *dev, char *text, size_t size_bytes);
 
 /* The name of the live program whose code begins at that address; false: none

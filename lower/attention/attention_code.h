@@ -114,7 +114,7 @@ BELL_MUST_CHECK bell_status attend_map_groups(struct attend_code *w,
 const struct uop *attend_exp(struct attend_code *w, const struct uop *x,
                              const struct uop *max);
 
-/* What sums of E take when `old`, their maximum, becomes `max`, which is
+/* The factor of sums of E when `old`, their maximum, becomes `max`, which is
  * attend_safe's. Exactly 1 where that is the same one: S * factor rounds as in
  * what was subtracted then. */
 const struct uop *attend_rescale(struct attend_code *w, const struct uop *old,

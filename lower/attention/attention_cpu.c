@@ -624,7 +624,7 @@ choose_cpu_sizes(struct cpu_work *w)
     w->block = t->n_vector_regs >= 32 && w->n_vecs < 4 ? 8 : 4;
 }
 
-/* What is only known when it is run, and the rows of this work-group. */
+/* Sets the sizes that a run alone knows, and the rows of this work-group. */
 static void
 set_ends(struct cpu_work *w, const struct uop *tile, int64_t rows)
 {

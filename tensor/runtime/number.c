@@ -62,7 +62,7 @@ copy_number(struct tensor_runtime *rt, const struct uop *u)
                           scalar);
 }
 
-/* What stands for a size that may be another. */
+/* The word in place of a size that may be another. */
 static int64_t
 number_size(struct tensor_runtime *rt, int64_t d)
 {

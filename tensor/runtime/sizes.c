@@ -191,9 +191,9 @@ bound_move(struct sizing *s, const struct uop *u, const struct uop_dims *shape)
     }
 }
 
-/* What bounds n, and what has no such plan. The order of a reduction of floats
- * is that of a kernel's sizes: it shows in the last bits of a sum, and in which
- * zero is the greatest, 0 or -0. */
+/* Bounds n by each node, and refuses nodes that have no such plan. The order of
+ * a reduction of floats is that of a kernel's sizes: it shows in the last bits
+ * of a sum, and in which zero is the greatest, 0 or -0. */
 static void
 bound_nodes(struct sizing *s)
 {

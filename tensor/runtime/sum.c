@@ -243,8 +243,8 @@ build_program(struct uop_graph *g, const struct rt_target *target,
 
 /* ---- teams: PTX as it is ------------------------------------------------- */
 
-/* What a thread does with 16 bytes or less. src: docs/hardware/nvidia-code.md,
- * "Multicast" */
+/* A thread's instructions for 16 bytes or less. src:
+ * docs/hardware/nvidia-code.md, "Multicast" */
 static const struct {
     const char *add, *type, *registers;
     uint32_t bytes;

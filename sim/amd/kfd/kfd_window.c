@@ -35,7 +35,7 @@ struct window {
     int fd; /* owned */
 };
 
-/* What the CPU has stored to a page. */
+/* The stores of the CPU to a page. */
 struct held_page {
     struct window *window; /* NULL: none */
     uintptr_t at;
@@ -43,7 +43,7 @@ struct held_page {
     uint8_t before[KFD_PAGE];
 };
 
-/* What signal handlers see belongs to the process. sim_step_lock guards it. */
+/* The process's, as its signal handlers see it. sim_step_lock guards it. */
 static struct {
     struct window *windows; /* owned */
     bool is_off;
