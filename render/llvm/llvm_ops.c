@@ -198,7 +198,8 @@ most_of_two(const struct uop *u, uint32_t *visits)
 
 /* An upper bound of u, an integer or a bool that is never negative; -1 where u
  * may be negative. *visits bounds the walk, which meets shared nodes again;
- * where it ends, u may be negative. */
+ * where it ends, u may be negative. uop_bounds knows this better: it should be
+ * asked once renderers are given the graph of their program. */
 static int64_t
 most_of(const struct uop *u, uint32_t *visits)
 {
