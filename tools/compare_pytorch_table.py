@@ -114,6 +114,8 @@ WANTED = [
     ('median nanmedian', 'value gradient', '@c | @q',
      'With `dim`, a stable sort decides which of several equal elements gets '
      'the index and the gradient. PyTorch does not say which.'),
+    ('median nanmedian', 'refused', 'keepdim',
+     '`keepdim` is taken without `dim`.'),
     ('kthvalue', 'value gradient', '@c | @q',
      'Among equal elements the index, and with it the gradient, belongs to '
      'the one that a stable sort puts there. PyTorch promises none.'),
@@ -158,10 +160,7 @@ WANTED = [
      'A size may be given, for captured functions.'),
     ('argmax argmin topk', 'refused', 'bool', 'bool is taken.'),
     ('lerp', 'refused', '@b', 'A weight of bool is taken.'),
-    ('kl_div', 'refused', '/?', 'A target of bool is taken.'),
-    ('kl_div', 'gradient', '@b',
-     'Where the target is 0, the gradient by the target leaves out its '
-     'logarithm. PyTorch gives NaN.', lambda a, b, x: b.isnan()),
+    ('kl_div', 'refused', '@b | /?', 'A target of bool is taken.'),
     ('cdist', 'gradient', 'finf',
      'With p = infinity, coordinates at the same largest distance share the '
      'gradient, as in `norm`. PyTorch gives the whole gradient to each.'),
