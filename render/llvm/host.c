@@ -7,6 +7,9 @@
  * we use, at its level "less": on our kernels "default" gave as many
  * instructions and spills and took up to half as long again.
  *
+ * One exception: kernels with masked loads of runs (llvm_mem.c), where what the
+ * masks are made of has to leave the loops.
+ *
  * File-scope state: the key under which each thread keeps its code generator,
  * because making one costs milliseconds.
  */

@@ -142,6 +142,7 @@ struct llvm_emit {
     LLVMValueRef *noalias;    /* !noalias list of a slot */
     unsigned md_scope, md_noalias;
     bool has_streams;        /* stores past the caches, to be fenced */
+    bool has_runs;           /* masks that are to be moved out of loops */
     LLVMValueRef group[3];   /* coordinates, set where used */
     LLVMBasicBlockRef entry; /* open until the end: variables go there */
     struct map consts;       /* constant -> memory that holds it */

@@ -149,6 +149,9 @@ read_ir(struct llvm_job *job)
     return BELL_OK;
 }
 
+/* What masked loads of runs know outside a loop is computed there, once. */
+#define RUN_PASSES "function(early-cse,loop-mssa(licm))"
+
 static bell_status
 run_passes(struct llvm_job *job)
 {
@@ -181,6 +184,8 @@ build_and_take(struct llvm_job *job)
         BELL_TRY(llvm_emit_program(&job->e));
     if (is_to_verify(job))
         BELL_TRY(verify(job));
+    if (job->e.has_runs && !job->passes)
+        job->passes = RUN_PASSES;
     if (job->passes)
         BELL_TRY(run_passes(job));
     if (job->out_text)

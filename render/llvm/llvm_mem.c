@@ -24,6 +24,7 @@
 #define LINE_BYTES     64
 #define MAX_TERMS      4  /* of an index: 2 to the power of it */
 #define PAIRED         16 /* lanes whose every second element is looked for */
+#define MOST_RUNS      6  /* masked loads that take less time than a gather */
 
 /* An access, taken apart. */
 struct llvm_access {
@@ -515,10 +516,16 @@ load_llvm_columns(struct llvm_emit *e, const struct uop *u,
 
 /* From AVX-512 on that is one instruction, or two. */
 static bool
+has_gather(const struct llvm_emit *e, const struct llvm_access *a)
+{
+    return !e->dialect->is_gpu && e->vector_bytes >= 64 &&
+           a->dtype != UOP_BOOL && elem_bytes(a) >= 4;
+}
+
+static bool
 can_gather(const struct llvm_emit *e, const struct llvm_access *a)
 {
-    return !e->dialect->is_gpu && e->vector_bytes >= 64 && a->gate_lanes > 1 &&
-           a->dtype != UOP_BOOL && elem_bytes(a) >= 4;
+    return has_gather(e, a) && a->gate_lanes > 1;
 }
 
 /* Which lanes lie as if each were `step` elements behind the one before it and
@@ -625,6 +632,112 @@ counts_by_two(const struct uop *u, uint32_t depth)
     return factor->op == UOP_CONST && factor->arg.i == 2;
 }
 
+/* Into how many runs of consecutive elements such an index cuts the lanes:
+ * each ends where a remainder by the runs' length begins again. 0: no
+ * remainder is in it, or the runs are too many. */
+static uint32_t
+count_runs(const struct uop *u, unsigned lanes, uint32_t depth)
+{
+    const struct uop *by;
+    uint32_t n;
+
+    if (u->op == UOP_CAST)
+        return count_runs(u->src[0], lanes, depth);
+    if ((u->op == UOP_ADD || u->op == UOP_MUL) && depth < 2 * MAX_TERMS) {
+        n = count_runs(u->src[0], lanes, depth + 1);
+        return n ? n : count_runs(u->src[1], lanes, depth + 1);
+    }
+    if ((u->op != UOP_IMOD && u->op != UOP_IDIV) ||
+        u->src[1]->op != UOP_BROADCAST)
+        return 0;
+    by = u->src[1]->src[0];
+    if (by->op != UOP_CONST || by->arg.i < 2 || by->arg.i >= lanes)
+        return 0;
+    n = (uint32_t)((lanes + 2 * (uint64_t)by->arg.i - 2) / (uint64_t)by->arg.i);
+    return n <= MOST_RUNS ? n : 0;
+}
+
+/* A bit for each lane that does not lie right behind the one before it. */
+static LLVMValueRef
+find_run_starts(struct llvm_emit *e, const struct llvm_access *a)
+{
+    LLVMTypeRef type = e->ll->TypeOf(lane_of(e, a->indices, 0));
+    LLVMTypeRef bits = e->ll->IntTypeInContext(e->ctx, a->lanes);
+    LLVMValueRef ones[MAX_LANES], v;
+    uint32_t pick[MAX_LANES], i;
+
+    for (i = 0; i < a->lanes; i++) {
+        pick[i] = i ? i - 1 : 0; /* lane 0 begins one */
+        ones[i] = e->ll->ConstInt(type, 1, 0);
+    }
+    v = llvm_shuffle(e, a->indices, a->indices, pick, a->lanes);
+    v = e->ll->BuildBinOp(e->b, LLVMAdd, v, e->ll->ConstVector(ones, a->lanes),
+                          "");
+    v = e->ll->BuildICmp(e->b, LLVMIntNE, a->indices, v, "");
+    v = e->ll->BuildCast(e->b, LLVMBitCast, v, bits, "");
+    return e->ll->BuildCast(e->b, LLVMZExt, v, e->t_i32, "");
+}
+
+static LLVMValueRef
+alu32(struct llvm_emit *e, LLVMOpcode op, LLVMValueRef x, LLVMValueRef y)
+{
+    return e->ll->BuildBinOp(e->b, op, x, y, "");
+}
+
+/* A masked load for each run. Which lanes it is of and where it begins depend
+ * on the index alone, so LLVM computes that outside the loops that move the
+ * base only. Lanes in more than n runs are gathered. */
+static LLVMValueRef
+load_runs(struct llvm_emit *e, const struct llvm_access *a, uint32_t n,
+          LLVMValueRef other)
+{
+    LLVMTypeRef bits = e->ll->IntTypeInContext(e->ctx, a->lanes);
+    LLVMTypeRef mask_type = e->ll->TypeOf(a->gate);
+    LLVMValueRef zero = llvm_i32(e, 0), one = llvm_i32(e, 1), v[2], phi;
+    LLVMValueRef starts = find_run_starts(e, a), first[MOST_RUNS];
+    LLVMValueRef mask[MOST_RUNS];
+    LLVMBasicBlockRef runs, apart, join;
+    uint32_t i;
+
+    assert(n && n <= MOST_RUNS && a->lanes < 32);
+    e->has_runs = true;
+    for (i = 0; i < n; i++) {
+        LLVMValueRef args[2] = {starts, e->ll->ConstNull(e->t_i1)}, at, low;
+        at = llvm_intrinsic(e, "llvm.cttz", &e->t_i32, 1, args, 2);
+        at = alu32(e, LLVMAnd, at, llvm_i32(e, a->lanes - 1));
+        low = alu32(e, LLVMAnd, starts, alu32(e, LLVMSub, zero, starts));
+        starts = alu32(e, LLVMAnd, starts, alu32(e, LLVMSub, starts, one));
+        /* from the lowest bit of starts to the next one */
+        v[0] = alu32(e, LLVMAnd, starts, alu32(e, LLVMSub, zero, starts));
+        v[0] = alu32(e, LLVMSub, v[0], one);
+        v[0] = alu32(e, LLVMAnd, v[0], alu32(e, LLVMSub, zero, low));
+        v[0] = e->ll->BuildCast(e->b, LLVMTrunc, v[0], bits, "");
+        mask[i] = e->ll->BuildCast(e->b, LLVMBitCast, v[0], mask_type, "");
+        v[1] = e->ll->BuildExtractElement(e->b, a->indices, at, "");
+        at = e->ll->BuildCast(e->b, LLVMZExt, at, e->ll->TypeOf(v[1]), "");
+        first[i] = alu32(e, LLVMSub, v[1], at);
+    }
+    runs = llvm_new_block(e);
+    apart = llvm_new_block(e);
+    join = llvm_new_block(e);
+    e->ll->BuildCondBr(
+        e->b, e->ll->BuildICmp(e->b, LLVMIntEQ, starts, zero, ""), runs, apart);
+    e->ll->PositionBuilderAtEnd(e->b, runs);
+    for (v[0] = other, i = 0; i < n; i++)
+        v[0] = load_masked(
+            e, a, e->ll->BuildGEP2(e->b, a->elem, a->base, &first[i], 1, ""),
+            alu32(e, LLVMAnd, mask[i], a->gate), v[0]);
+    e->ll->BuildBr(e->b, join);
+    e->ll->PositionBuilderAtEnd(e->b, apart);
+    v[1] = gather(e, a, a->indices, other);
+    e->ll->BuildBr(e->b, join);
+    e->ll->PositionBuilderAtEnd(e->b, join);
+    phi = e->ll->BuildPhi(e->b, a->type, "");
+    llvm_add_incoming(e, phi, v[0], runs);
+    llvm_add_incoming(e, phi, v[1], apart);
+    return phi;
+}
+
 /* Lanes that lie in two runs of every second element, as where a convolution
  * by steps of 2 goes on in another row, or else anywhere. */
 static LLVMValueRef
@@ -633,7 +746,10 @@ load_apart(struct llvm_emit *e, const struct uop *u,
 {
     LLVMBasicBlockRef runs, apart, join;
     LLVMValueRef first[2], in[2], v[2], phi, all;
+    uint32_t n_runs = count_runs(u->src[1], a->lanes, 0);
 
+    if (n_runs)
+        return load_runs(e, a, n_runs, other);
     if (a->lanes != PAIRED || !counts_by_two(u->src[1], 0))
         return gather(e, a, a->indices, other);
     in[0] = in_line(e, a, 0, 2, &first[0]);
@@ -695,6 +811,19 @@ load_gathered(struct llvm_emit *e, const struct uop *u,
     return phi;
 }
 
+/* The same access with a gate that holds. */
+static const struct llvm_access *
+all_lanes(struct llvm_emit *e, struct llvm_access *a)
+{
+    LLVMTypeRef bits = e->ll->IntTypeInContext(e->ctx, a->lanes);
+    LLVMTypeRef mask = e->ll->VectorType(e->t_i1, a->lanes);
+
+    a->gate = e->ll->BuildCast(e->b, LLVMBitCast,
+                               e->ll->ConstInt(bits, UINT64_MAX, 1), mask, "");
+    a->gate_lanes = a->lanes;
+    return a;
+}
+
 bell_status
 llvm_emit_load(struct llvm_emit *e, const struct uop *u,
                LLVMValueRef *out_value)
@@ -726,6 +855,9 @@ llvm_emit_load(struct llvm_emit *e, const struct uop *u,
         v = load_stepped(e, &a);
     else if (can_gather(e, &a))
         v = load_gathered(e, u, &a, other);
+    else if (!gate && a.indices && has_gather(e, &a) &&
+             count_runs(u->src[1], a.lanes, 0))
+        v = load_gathered(e, u, all_lanes(e, &a), e->ll->ConstNull(a.type));
     else
         v = load_lanes(e, &a, other);
     if (!v)

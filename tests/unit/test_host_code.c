@@ -379,33 +379,60 @@ test_rows_of_pixels(void **state)
     }
 }
 
-/* 16 lanes, two of which are 2 elements apart in most cases, in up to two runs;
- * what lies outside of memory, whose end faults, has no gate. */
+/* 16 lanes, and where each is: element (many op by) + more. What lies outside
+ * of memory, whose end faults, has no gate. */
 struct lanes {
-    int32_t half[16], more[16], gate[16]; /* element 2 * half + more */
+    int32_t many[16], more[16], gate[16];
 };
 
 #define N_FROM 100
 
-static void
-pick_lanes(struct lanes *l, uint64_t *seed)
+static int32_t
+below(uint64_t *seed, int32_t n)
 {
-    int32_t first = (int32_t)(next_random(seed) % (N_FROM + 40)) - 40;
-    int32_t last = (int32_t)(next_random(seed) % (N_FROM + 40));
-    int32_t split = (int32_t)(next_random(seed) % 17), at, i;
-    int kind = (int)(next_random(seed) % 8);
+    return (int32_t)(next_random(seed) % (uint64_t)n);
+}
+
+/* Two lanes are 2 elements apart in most cases, in up to two runs. */
+static void
+pick_second(int32_t at[16], uint64_t *seed)
+{
+    int32_t first = below(seed, N_FROM + 40) - 40, last = below(seed, N_FROM);
+    int32_t split = below(seed, 17), kind = below(seed, 8), i;
 
     for (i = 0; i < 16; i++) {
-        at = i < split ? first + 2 * i : last - 2 * (15 - i);
+        at[i] = i < split ? first + 2 * i : last - 2 * (15 - i);
         if (kind == 0 && i == 7)
-            at++;
+            at[i]++;
         if (kind == 1)
-            at = first + i;
+            at[i] = first + i;
         if (kind == 2)
-            at = (int32_t)(next_random(seed) % N_FROM);
-        l->more[i] = (int32_t)(next_random(seed) % 9) * 2 + (at & 1);
-        l->half[i] = (at - l->more[i]) / 2;
-        l->gate[i] = at >= 0 && at < N_FROM && next_random(seed) % 8 > 0;
+            at[i] = below(seed, N_FROM);
+    }
+}
+
+/* Runs of lanes side by side, from one run to one for each lane. */
+static void
+pick_runs(int32_t at[16], uint64_t *seed)
+{
+    int32_t size = 1 + below(seed, 18), left = below(seed, size + 1), i;
+
+    for (i = 0; i < 16; i++, left--) {
+        at[i] = i && left ? at[i - 1] + 1 : below(seed, N_FROM + 40) - 20;
+        if (left == 0)
+            left = size;
+    }
+}
+
+static void
+pick_lanes(struct lanes *l, const int32_t at[16], uint64_t *seed)
+{
+    int32_t i;
+
+    for (i = 0; i < 16; i++) {
+        l->many[i] = below(seed, 50);
+        l->more[i] = at[i];
+        l->gate[i] = at[i] >= 0 && at[i] < N_FROM && below(seed, 8) > 0;
     }
 }
 
@@ -415,45 +442,63 @@ load_lanes(struct uop_graph *g, int64_t slot)
     return mk_load(g, mk_param(g, slot, UOP_I32), mk_int(g, 0), 16, NULL, NULL);
 }
 
-static void
-test_second_elements(void **state)
+/* out = from[(many op by) + more], with a gate or without one. */
+static const struct uop *
+build_lanes(struct uop_graph *g, enum uop_op op, int64_t by, bool has_gate)
 {
     const struct uop *src[2], *gate, *other, *root;
+
+    src[0] = load_lanes(g, 2);
+    src[1] = mk_splat(g, uop_const_int(g, UOP_I32, by), 16);
+    src[0] = mk(g, op, UOP_I32, 16, 0, 2, src);
+    src[1] = load_lanes(g, 3);
+    root = mk(g, UOP_ADD, UOP_I32, 16, 0, 2, src);
+    src[0] = mk_splat(g, uop_const_int(g, UOP_I32, 0), 16);
+    src[1] = load_lanes(g, 4);
+    gate = mk(g, UOP_CMPLT, UOP_BOOL, 16, 0, 2, src);
+    other = mk_splat(g, uop_const_float(g, UOP_F32, -1), 16);
+    root = mk_load(g, mk_param(g, 1, UOP_F32), root, 16,
+                   has_gate ? other : NULL, has_gate ? gate : NULL);
+    return mk_store(g, mk_param(g, 0, UOP_F32), mk_int(g, 0), root, NULL);
+}
+
+static void
+check_lanes(enum uop_op op, int32_t by, bool has_gate,
+            void (*pick)(int32_t at[16], uint64_t *seed))
+{
     float *from = guarded_alloc(N_FROM * sizeof(*from)), out[16];
+    const struct uop *root;
     struct lower_target target;
     struct lower_program p;
     struct host_code code;
     struct uop_graph g;
     struct lanes l;
-    void *bufs[5] = {out, from, l.half, l.more, l.gate};
+    void *bufs[5] = {out, from, l.many, l.more, l.gate};
     uint64_t seed = 1;
-    int32_t i, j;
+    int32_t at[16], i, j, many;
 
-    (void)state;
     for (i = 0; i < N_FROM; i++)
         from[i] = (float)i;
     uop_graph_init(&g);
-    src[0] = load_lanes(&g, 2);
-    src[1] = mk_splat(&g, uop_const_int(&g, UOP_I32, 2), 16);
-    src[0] = mk(&g, UOP_MUL, UOP_I32, 16, 0, 2, src);
-    src[1] = load_lanes(&g, 3);
-    root = mk(&g, UOP_ADD, UOP_I32, 16, 0, 2, src);
-    src[0] = mk_splat(&g, uop_const_int(&g, UOP_I32, 0), 16);
-    src[1] = load_lanes(&g, 4);
-    gate = mk(&g, UOP_CMPLT, UOP_BOOL, 16, 0, 2, src);
-    other = mk_splat(&g, uop_const_float(&g, UOP_F32, -1), 16);
-    root = mk_load(&g, mk_param(&g, 1, UOP_F32), root, 16, other, gate);
-    root = mk_store(&g, mk_param(&g, 0, UOP_F32), mk_int(&g, 0), root, NULL);
+    root = build_lanes(&g, op, by, has_gate);
     program_of(&g, &root, 1, &p);
     assert_int_equal(render_host_target(&target), BELL_OK);
     host_compile(&p, &target, &code);
     for (i = 0; i < 4000; i++) {
-        pick_lanes(&l, &seed);
+        pick(at, &seed);
+        for (j = 0; !has_gate && j < 16; j++)
+            at[j] = at[j] < 0 ? 0 : at[j] < N_FROM ? at[j] : N_FROM - 1;
+        pick_lanes(&l, at, &seed);
+        for (j = 0; j < 16; j++) {
+            many = l.many[j];
+            l.more[j] -= op == UOP_MUL    ? many * by
+                         : op == UOP_IDIV ? many / by
+                                          : many % by;
+        }
         host_call(&code, &p, bufs);
         for (j = 0; j < 16; j++) {
-            int32_t at = 2 * l.half[j] + l.more[j];
-            if (out[j] != (l.gate[j] ? from[at] : -1.0f))
-                fail_msg("case %d, lane %d of element %d: %g", i, j, at,
+            if (out[j] != (l.gate[j] || !has_gate ? from[at[j]] : -1.0f))
+                fail_msg("case %d, lane %d of element %d: %g", i, j, at[j],
                          (double)out[j]);
         }
     }
@@ -461,6 +506,28 @@ test_second_elements(void **state)
     program_free(&p);
     uop_graph_fini(&g);
     guarded_free(from, N_FROM * sizeof(*from));
+}
+
+static void
+test_second_elements(void **state)
+{
+    (void)state;
+    check_lanes(UOP_MUL, 2, true, pick_second);
+}
+
+/* Lanes of which a remainder says that they lie in a few runs: a window's. */
+static void
+test_runs(void **state)
+{
+    static const int32_t by[] = {2, 3, 5, 7, 15};
+    uint32_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(by); i++) {
+        check_lanes(UOP_IMOD, by[i], true, pick_runs);
+        check_lanes(UOP_IMOD, by[i], false, pick_runs);
+        check_lanes(UOP_IDIV, by[i], i % 2, pick_runs);
+    }
 }
 
 /* ---- past the caches ---- */
@@ -615,6 +682,7 @@ main(void)
         cmocka_unit_test(test_small_images),
         cmocka_unit_test(test_columns_between_stores),
         cmocka_unit_test(test_second_elements),
+        cmocka_unit_test(test_runs),
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_streamed_results),
         cmocka_unit_test(test_levels),
