@@ -431,10 +431,11 @@ open_dmabuf(struct kfd_process *p, uint32_t fd, struct dmabuf *out)
 {
     char own[SIM_DMABUF_OWNER_BYTES];
     unsigned card = 0, is_vram = 0;
-    int result = sim_dmabuf_import((int)fd, &out->file);
     size_t n;
+    int result;
 
-    out->is_amdgpus = false;
+    memset(out, 0, sizeof(*out));
+    result = sim_dmabuf_import((int)fd, &out->file);
     if (result == -EBADF)
         return kfd_fail(EBADF, "file %u is not open", fd);
     if (result < 0)
