@@ -250,7 +250,8 @@ enum hcq_mem_flag {
     HCQ_MEM_POISON = 1u << 1,       /* fresh memory is filled with 0xcb;
                                      * always so in debug builds */
     HCQ_MEM_SHAREABLE = 1u << 2,    /* hcq_buffer_export works: whole pages of
-                                     * its own, which are not reused */
+                                     * its own, which are not reused.
+                                     * BELL_E_UNSUPPORTED where it never does */
 };
 
 /* Memory the device can address. Fields are for reading only. Owned by its

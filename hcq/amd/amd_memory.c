@@ -131,9 +131,14 @@ bell_status
 amd_buffer_alloc(struct hcq_device *base, uint64_t size_bytes, uint32_t flags,
                  struct hcq_backing *out)
 {
+    const struct amd_process *process = amd_device_of(base)->process;
     bool visible = (flags & HCQ_MEM_HOST_VISIBLE) != 0;
     struct amd_buffer *buf;
 
+    if (flags & HCQ_MEM_SHAREABLE && process->minor < EXPORT_MINOR)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: KFD 1.%u exports no memory: 1.%u and later do",
+                         base->info.name, process->minor, EXPORT_MINOR);
     BELL_TRY(new_buffer(amd_device_of(base), size_bytes,
                         visible ? AMD_MEM_GTT : AMD_MEM_VISIBLE, NULL, &buf));
     *out = (struct hcq_backing){
@@ -463,10 +468,6 @@ amd_buffer_export(struct hcq_device *base, const struct hcq_backing *backing,
                                        .fd = UINT32_MAX};
 
     BELL_TRY(hcq_check_descriptors(base, process->kio));
-    if (process->minor < EXPORT_MINOR)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "%s: KFD 1.%u exports no memory: 1.%u and later do",
-                         base->info.name, process->minor, EXPORT_MINOR);
     BELL_TRY(amd_call(process, KFD_EXPORT_DMABUF, &export));
     if ((int)export.fd < 0)
         return bell_fail(BELL_E_KERNEL, "%s: KFD gave descriptor %d",

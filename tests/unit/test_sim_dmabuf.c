@@ -524,13 +524,44 @@ test_calls(void **state)
     fail_calls(amd, nv, "+");
 }
 
+/* What can never be exported is not made. */
+static void
+test_unsupported(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t flags;
+        const char *part;
+    } rows[] = {
+        {"AMD@sim:gfx942,kfd=1.11", 0, "KFD 1.11 exports no memory"},
+        {"NV@sim:sm_90", HCQ_MEM_HOST_VISIBLE, "no memory of the host's"},
+        {"QCOM@sim:a630", 0, "shares no memory with other processes"},
+    };
+    struct hcq_buffer *buf;
+    struct hcq_device *dev;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        expect_ok(hcq_device_open(rows[i].name, &dev));
+        assert_int_equal(hcq_buffer_create(dev, 4096,
+                                           rows[i].flags | HCQ_MEM_SHAREABLE,
+                                           &buf),
+                         BELL_E_UNSUPPORTED);
+        if (!strstr(bell_error_last()->message, rows[i].part))
+            fail_msg("%s: %s", rows[i].name, bell_error_last()->message);
+        hcq_device_close(dev);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kfd_refuses), cmocka_unit_test(test_kfd_life),
         cmocka_unit_test(test_kfd_window),  cmocka_unit_test(test_rm_refuses),
-        cmocka_unit_test(test_rm_life),     cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_rm_life),     cmocka_unit_test(test_unsupported),
+        cmocka_unit_test(test_calls),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
