@@ -27,7 +27,7 @@
 
 #define MAX_HANDLES        128u
 #define MAPPING_FORCE_PCIE 1u
-#define COPY_BYTES         (64u << 10)
+#define COPY_BYTES         8192u
 #define OS_FILE_HANDLE     4u
 #define OS_TYPES           7u
 #define ATTR_LOCATION(a)   ((a) >> 25 & 3)
@@ -46,7 +46,7 @@ struct rm_export {
 static bool
 copy_file(const struct rm_mem *mem, int to)
 {
-    static uint8_t bytes[COPY_BYTES]; /* under the machine's lock */
+    uint8_t bytes[COPY_BYTES];
     off_t end = (off_t)(mem->file_offset + mem->size_bytes);
     off_t at = (off_t)mem->file_offset, hole;
 
