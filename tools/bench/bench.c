@@ -612,7 +612,7 @@ check_suites(struct bench_options *options)
 
 /* Which algorithm collectives are to take. */
 static int
-check_algorithm(struct bench_options *options, bool is_group)
+take_algorithm(struct bench_options *options, bool is_group)
 {
     const char *names[HCQ_COLLECTIVE_ALGORITHM_COUNT], *nearest;
     uint32_t i;
@@ -803,7 +803,7 @@ verb_bench(int argc, char **argv)
     if (code == TOOL_GO_ON)
         code = check_group(&options, bench_is_group(options.device));
     if (code == TOOL_GO_ON)
-        code = check_algorithm(&options, bench_is_group(options.device));
+        code = take_algorithm(&options, bench_is_group(options.device));
     if (code == TOOL_GO_ON && options.json && options.csv)
         code = tool_usage(true, "bench: --json and --csv both want stdout");
     if (code == TOOL_GO_ON && options.threshold_percent > 0 && !options.against)

@@ -392,7 +392,7 @@ run_sizes(struct bench *b, struct sweep *s)
 /* Whether the devices can take the algorithm that was asked for. Where the
  * suite was not, one that has none is a row that says so. */
 static bell_status
-check_algorithm(struct bench *b, struct sweep *s, bool *out_lacks)
+find_lacking(struct bench *b, struct sweep *s, bool *out_lacks)
 {
     struct hcq_collective_info info = {.struct_size = sizeof(info)};
     struct hcq_collective_rank ranks[BENCH_RANKS_MAX];
@@ -425,7 +425,7 @@ run_sweep(struct bench *b, enum hcq_collective_kind kind, const char *name)
     BELL_TRY(bench_group_open(b, &s.group));
     status = tensor_sums_create(&s.sums);
     if (status == BELL_OK)
-        status = check_algorithm(b, &s, &lacks);
+        status = find_lacking(b, &s, &lacks);
     if (status == BELL_OK && !lacks)
         status = run_sizes(b, &s);
     for (r = 0; r < s.group.n; r++) {
