@@ -314,7 +314,10 @@ BELL_MUST_CHECK bell_status hcq_buffer_export(const struct hcq_buffer *buf,
  *
  * AMD: memory of AMD's GPUs of this machine, where `dev` reaches it as a peer
  * does, and other drivers' dma-bufs. NVIDIA: other drivers' dma-bufs of less
- * than 4 GiB. CPU: whatever can be mapped. The others: none.
+ * than 4 GiB. CPU: whatever can be mapped and keeps its size. The others: none.
+ *
+ * A graph takes the import for memory of its own: what other buffers of the
+ * same memory do is ordered by signals, or by graphs that wait for each other.
  *
  * BELL_E_INVALID: not an open descriptor of memory, or the range lies outside.
  * BELL_E_UNSUPPORTED: the device cannot use this memory; the message says

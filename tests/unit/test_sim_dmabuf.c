@@ -554,6 +554,51 @@ test_unsupported(void **state)
     }
 }
 
+static void
+open_shareable(const char *name, struct hcq_device **dev,
+               struct hcq_buffer **buf)
+{
+    expect_ok(hcq_device_open(name, dev));
+    expect_ok(hcq_buffer_create(*dev, 4096, HCQ_MEM_SHAREABLE, buf));
+}
+
+/* Numbers of a recording are not descriptors of this process. */
+static void
+test_replay(void **state)
+{
+    static const char *const cards[] = {"AMD", "NV"};
+    char path[] = "/tmp/bell-dmabuf-XXXXXX", name[96];
+    struct hcq_buffer *buf, *seen;
+    struct hcq_device *dev;
+    int fd = mkstemp(path), got = -7;
+    size_t i;
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    for (i = 0; i < 2; i++) {
+        snprintf(name, sizeof(name), "%s@record:%s@sim:%s", cards[i], path,
+                 i ? "sm_90" : "gfx942");
+        open_shareable(name, &dev, &buf);
+        hcq_buffer_destroy(buf);
+        hcq_device_close(dev);
+        snprintf(name, sizeof(name), "%s@replay:%s", cards[i], path);
+        open_shareable(name, &dev, &buf);
+        assert_int_equal(hcq_buffer_export(buf, &got), BELL_E_UNSUPPORTED);
+        assert_non_null(strstr(bell_error_last()->message, "a recording"));
+        fd = memfd_create("memory", MFD_CLOEXEC);
+        assert_int_equal(ftruncate(fd, 4096), 0);
+        assert_int_equal(hcq_buffer_import(dev, fd, 0, 64, &seen),
+                         BELL_E_UNSUPPORTED);
+        assert_non_null(strstr(bell_error_last()->message, "a recording"));
+        close(fd);
+        hcq_buffer_destroy(buf);
+        hcq_device_close(dev);
+    }
+    assert_int_equal(got, -7);
+    unlink(path);
+}
+
 int
 main(void)
 {
@@ -561,7 +606,7 @@ main(void)
         cmocka_unit_test(test_kfd_refuses), cmocka_unit_test(test_kfd_life),
         cmocka_unit_test(test_kfd_window),  cmocka_unit_test(test_rm_refuses),
         cmocka_unit_test(test_rm_life),     cmocka_unit_test(test_unsupported),
-        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_calls),       cmocka_unit_test(test_replay),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
