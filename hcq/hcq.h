@@ -249,6 +249,9 @@ enum hcq_mem_flag {
     HCQ_MEM_HOST_VISIBLE = 1u << 0, /* `host` is set */
     HCQ_MEM_POISON = 1u << 1,       /* fresh memory is filled with 0xcb;
                                      * always so in debug builds */
+    HCQ_MEM_SHAREABLE = 1u << 2,    /* hcq_buffer_export works: whole pages of
+                                     * its own, which are not reused.
+                                     * BELL_E_UNSUPPORTED where it never does */
 };
 
 /* Memory the device can address. Fields are for reading only. Owned by its
@@ -286,6 +289,43 @@ hcq_buffer_create_pinned(struct hcq_device *dev, void *ptr, uint64_t size_bytes,
 BELL_MUST_CHECK bell_status hcq_buffer_create_peer(struct hcq_device *dev,
                                                    const struct hcq_buffer *of,
                                                    struct hcq_buffer **out_buf);
+
+/* Gives a descriptor of the buffer's memory, for other processes and other
+ * drivers (a network card's, another vendor's GPU): a dma-buf, as many whole
+ * pages as the buffer takes, or of a CPU device a file of memory. The buffer
+ * was made with HCQ_MEM_SHAREABLE by this device.
+ *
+ * The descriptor is the caller's, who closes it; exec does. The memory stays,
+ * with its contents, until the buffer is destroyed and every descriptor and
+ * import of it is gone, whatever else ends before. Whoever has a descriptor can
+ * read and write all of it; nothing orders accesses but what its users agree
+ * on. Any thread.
+ *
+ * BELL_E_INVALID: the buffer is not shareable. BELL_E_UNSUPPORTED: the device's
+ * driver or kernel has no such descriptors, or the device plays a recording;
+ * the message says which. */
+BELL_MUST_CHECK bell_status hcq_buffer_export(const struct hcq_buffer *buf,
+                                              int *out_fd);
+
+/* Makes memory behind a descriptor addressable by `dev`: size_bytes from
+ * offset_bytes on, a multiple of 64. The buffer keeps the memory; the
+ * descriptor stays the caller's and may be closed at once. hcq_buffer_destroy
+ * ends it. `host` is NULL but on CPU devices. Any thread.
+ *
+ * AMD: memory of AMD's GPUs of this machine, where `dev` reaches it as a peer
+ * does, and other drivers' dma-bufs. NVIDIA: other drivers' dma-bufs of less
+ * than 4 GiB. CPU: whatever can be mapped and keeps its size. The others: none.
+ *
+ * A graph takes the import for memory of its own: what other buffers of the
+ * same memory do is ordered by signals, or by graphs that wait for each other.
+ *
+ * BELL_E_INVALID: not an open descriptor of memory, or the range lies outside.
+ * BELL_E_UNSUPPORTED: the device cannot use this memory; the message says
+ * why. */
+BELL_MUST_CHECK bell_status hcq_buffer_import(struct hcq_device *dev, int fd,
+                                              uint64_t offset_bytes,
+                                              uint64_t size_bytes,
+                                              struct hcq_buffer **out_buf);
 
 /* No submitted work may still use it. NULL is allowed. */
 void hcq_buffer_destroy(struct hcq_buffer *buf);

@@ -247,6 +247,16 @@ struct hcq_team_desc {
     uint64_t size_bytes;
 };
 
+/* BELL_E_UNSUPPORTED where the kernel's descriptors are not this process's
+ * (kio_gives_descriptors). */
+BELL_MUST_CHECK bell_status hcq_check_descriptors(const struct hcq_device *dev,
+                                                  const struct kio *kio);
+/* The same for a dma-buf that is to be imported; BELL_E_INVALID: the descriptor
+ * is of something else. The driver that made it; NULL: whoever. */
+BELL_MUST_CHECK bell_status hcq_check_dmabuf(const struct hcq_device *dev,
+                                             struct kio *kio, int fd,
+                                             char out_exporter[HCQ_NAME_MAX]);
+
 struct hcq_device_ops {
     /* Packets of streams (hcq_packet.h). NULL: nothing is to be done. */
     /* What a packet that was appended, no exec, becomes. May fail the
@@ -294,6 +304,15 @@ struct hcq_device_ops {
     bell_status (*mem_peer)(struct hcq_device *dev, const struct hcq_buffer *of,
                             struct hcq_backing *out);
     void (*mem_unpeer)(struct hcq_device *dev, const struct hcq_backing *mem);
+    /* hcq_buffer_export of memory that mem_alloc gave for HCQ_MEM_SHAREABLE,
+     * which it refuses where this cannot be. NULL: never can. */
+    bell_status (*mem_export)(struct hcq_device *dev,
+                              const struct hcq_backing *mem, int *out_fd);
+    /* All of a descriptor's memory, `size_bytes`, and the end of that. NULL:
+     * never can. */
+    bell_status (*mem_import)(struct hcq_device *dev, int fd,
+                              uint64_t size_bytes, struct hcq_backing *out);
+    void (*mem_unimport)(struct hcq_device *dev, const struct hcq_backing *mem);
     /* How `dev` reaches the memory of another device that has the same
      * operations; what it does not know stays 0. NULL: through host memory. */
     bell_status (*get_link)(struct hcq_device *dev, struct hcq_device *other,

@@ -12,12 +12,16 @@
 #include "hcq/hcq_backend.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
 #include "hcq/hcq_tell.h"
+#include "ioctl/kio.h"
 
 #define MIN_SIZE_BYTES 64u
 #define SMALL_BYTES    (4ull << 20) /* guess: nobody misses so much */
@@ -168,6 +172,14 @@ alloc_node(struct hcq_device *dev, uint64_t size_bytes, uint64_t class_bytes,
     return BELL_OK;
 }
 
+static bell_status
+fail_unshared(const struct hcq_device *dev)
+{
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "%s: its driver shares no memory with other processes",
+                     dev->info.name);
+}
+
 bell_status
 hcq_buffer_create(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
                   struct hcq_buffer **out_buf)
@@ -180,7 +192,8 @@ hcq_buffer_create(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
         return bell_fail(BELL_BAD_MISSING, "buffer create: %s is NULL",
                          dev ? "the result" : "the device");
     BELL_TRY(hcq_check_process(dev));
-    if (flags & ~(uint32_t)(HCQ_MEM_HOST_VISIBLE | HCQ_MEM_POISON))
+    if (flags &
+        ~(uint32_t)(HCQ_MEM_HOST_VISIBLE | HCQ_MEM_POISON | HCQ_MEM_SHAREABLE))
         return bell_fail(BELL_BAD_VALUE, "%s: unknown buffer flags 0x%x",
                          dev->info.name, flags);
     if (size_bytes > dev->info.max_buffer_bytes)
@@ -190,9 +203,12 @@ hcq_buffer_create(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
             "that one may have",
             dev->info.name, (unsigned long long)size_bytes,
             (unsigned long long)dev->info.max_buffer_bytes);
+    if (flags & HCQ_MEM_SHAREABLE && !dev->ops->mem_export)
+        return fail_unshared(dev);
     class_idx = find_class(size_bytes, &class_bytes);
     pthread_mutex_lock(&dev->lock);
-    node = take_cached(dev, class_idx, flags);
+    node =
+        flags & HCQ_MEM_SHAREABLE ? NULL : take_cached(dev, class_idx, flags);
     pthread_mutex_unlock(&dev->lock);
     if (!node) {
         BELL_TRY(alloc_node(dev, size_bytes, class_bytes, flags, &node));
@@ -301,6 +317,125 @@ hcq_buffer_create_peer(struct hcq_device *dev, const struct hcq_buffer *of,
     node->detach = dev->ops->mem_unpeer;
     node->of = of;
     add_foreign(dev, node, of->size_bytes, of->host, out_buf);
+    return BELL_OK;
+}
+
+bell_status
+hcq_check_descriptors(const struct hcq_device *dev, const struct kio *kio)
+{
+    if (kio_gives_descriptors(kio))
+        return BELL_OK;
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "%s plays a recording, which has no descriptors of memory",
+                     dev->info.name);
+}
+
+/* src: Linux 6.12, dma_buf_show_fdinfo; since 5.3 */
+bell_status
+hcq_check_dmabuf(const struct hcq_device *dev, struct kio *kio, int fd,
+                 char out_exporter[HCQ_NAME_MAX])
+{
+    static const char key[] = "exp_name:\t";
+    char path[40], text[1024], *at;
+    size_t n;
+
+    BELL_TRY(hcq_check_descriptors(dev, kio));
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+    BELL_TRY(kio_read_file(kio, path, text, sizeof(text), &n));
+    at = strstr(text, key);
+    if (!at)
+        return bell_fail(BELL_BAD_VALUE, "descriptor %d is not a dma-buf", fd);
+    if (out_exporter)
+        snprintf(out_exporter, HCQ_NAME_MAX, "%.*s",
+                 (int)strcspn(at + sizeof(key) - 1, "\n"),
+                 at + sizeof(key) - 1);
+    return BELL_OK;
+}
+
+bell_status
+hcq_buffer_export(const struct hcq_buffer *buf, int *out_fd)
+{
+    const struct hcq_buffer_node *node;
+
+    if (!buf || !out_fd)
+        return bell_fail(BELL_BAD_MISSING, "buffer export: %s is NULL",
+                         buf ? "the result" : "the buffer");
+    BELL_TRY(hcq_check_process(buf->dev));
+    node = HCQ_CONTAINER(buf, const struct hcq_buffer_node, pub);
+    if (node->detach || !(buf->flags & HCQ_MEM_SHAREABLE))
+        return bell_fail(BELL_BAD_VALUE,
+                         "%s: buffer export: the buffer was not made with "
+                         "HCQ_MEM_SHAREABLE",
+                         buf->dev->info.name);
+    return buf->dev->ops->mem_export(buf->dev, &node->mem, out_fd);
+}
+
+/* src: Linux 6.12, Documentation/driver-api/dma-buf.rst: lseek tells the size
+ * of a dma-buf */
+static bell_status
+find_import_size(const struct hcq_device *dev, int fd, uint64_t *out_bytes)
+{
+    off_t end = lseek(fd, 0, SEEK_END);
+
+    if (end < 0)
+        return bell_fail_errno(
+            BELL_BAD_VALUE, errno, "%s: buffer import: descriptor %d is %s: %s",
+            dev->info.name, fd, errno == EBADF ? "not open" : "not memory",
+            strerror(errno));
+    (void)lseek(fd, 0, SEEK_SET);
+    *out_bytes = (uint64_t)end;
+    return BELL_OK;
+}
+
+static bell_status
+check_import(const struct hcq_device *dev, uint64_t whole_bytes,
+             uint64_t offset_bytes, uint64_t size_bytes)
+{
+    if (offset_bytes % 64)
+        return bell_fail(BELL_BAD_VALUE,
+                         "%s: buffer import: offset %llu is not a multiple of "
+                         "64",
+                         dev->info.name, (unsigned long long)offset_bytes);
+    if (!size_bytes || offset_bytes > whole_bytes ||
+        size_bytes > whole_bytes - offset_bytes)
+        return bell_fail(BELL_BAD_INDEX,
+                         "%s: buffer import: %llu bytes from byte %llu on, the "
+                         "descriptor has %llu",
+                         dev->info.name, (unsigned long long)size_bytes,
+                         (unsigned long long)offset_bytes,
+                         (unsigned long long)whole_bytes);
+    return BELL_OK;
+}
+
+bell_status
+hcq_buffer_import(struct hcq_device *dev, int fd, uint64_t offset_bytes,
+                  uint64_t size_bytes, struct hcq_buffer **out_buf)
+{
+    struct hcq_buffer_node *node;
+    uint64_t whole_bytes;
+    bell_status status;
+
+    if (!dev || !out_buf)
+        return bell_fail(BELL_BAD_MISSING, "buffer import: %s is NULL",
+                         dev ? "the result" : "the device");
+    BELL_TRY(hcq_check_process(dev));
+    if (!dev->ops->mem_import)
+        return fail_unshared(dev);
+    BELL_TRY(find_import_size(dev, fd, &whole_bytes));
+    BELL_TRY(check_import(dev, whole_bytes, offset_bytes, size_bytes));
+    BELL_TRY(alloc_foreign(dev, &node));
+    status = dev->ops->mem_import(dev, fd, whole_bytes, &node->mem);
+    if (status != BELL_OK) {
+        bell_error_prefix("%s: buffer import", dev->info.name);
+        host_free(node);
+        return status;
+    }
+    assert(node->mem.size_bytes == whole_bytes);
+    node->detach = dev->ops->mem_unimport;
+    add_foreign(dev, node, size_bytes, node->mem.host, out_buf);
+    node->pub.va += offset_bytes;
+    if (node->pub.host)
+        node->pub.host = (uint8_t *)node->pub.host + offset_bytes;
     return BELL_OK;
 }
 
@@ -413,8 +548,9 @@ destroy_buffer(struct hcq_buffer *buf, bool may_cache)
     if (!node->detach) {
         assert(dev->live_bytes >= node->mem.size_bytes);
         dev->live_bytes -= node->mem.size_bytes;
-        cached = may_cache && dev->cached_bytes + node->mem.size_bytes <=
-                                  dev->cache_limit_bytes;
+        cached =
+            may_cache && !(node->pub.flags & HCQ_MEM_SHAREABLE) &&
+            dev->cached_bytes + node->mem.size_bytes <= dev->cache_limit_bytes;
     }
     if (cached) {
         node->next_cached = dev->cache[node->class_idx];

@@ -172,7 +172,16 @@ struct kfd_map_memory {
 };
 KFD_LAYOUT(kfd_map_memory, 24);
 
-/* Memory as a file, and back: also into another process state. */
+/* Memory as a file, and back: also into another process state. What it is. */
+struct kfd_dmabuf_info {
+    uint64_t size_bytes; /* out */
+    uint64_t metadata;   /* pointer, or 0 */
+    uint32_t metadata_bytes;
+    uint32_t gpu_id, flags; /* out; enum kfd_memory_flag */
+    uint32_t fd;
+};
+KFD_LAYOUT(kfd_dmabuf_info, 32);
+
 struct kfd_import_dmabuf {
     uint64_t va;
     uint64_t handle; /* out */
@@ -284,6 +293,7 @@ KFD_LAYOUT(kfd_xnack_mode, 4);
 #define KFD_FREE_MEMORY      KFD_REQUEST(1, 0x17, 8)
 #define KFD_MAP_MEMORY       KFD_REQUEST(3, 0x18, 24)
 #define KFD_UNMAP_MEMORY     KFD_REQUEST(3, 0x19, 24)
+#define KFD_GET_DMABUF_INFO  KFD_REQUEST(3, 0x1c, 32)
 #define KFD_IMPORT_DMABUF    KFD_REQUEST(3, 0x1d, 24)
 #define KFD_SET_XNACK        KFD_REQUEST(3, 0x21, 4)
 #define KFD_AVAILABLE_MEMORY KFD_REQUEST(3, 0x23, 16)
@@ -300,6 +310,7 @@ static_assert(KFD_MAP_MEMORY == 0xc0184b18, "");
 static_assert(KFD_WAIT_EVENTS == 0xc0184b0c, "");
 static_assert(KFD_AVAILABLE_MEMORY == 0xc0104b23, "");
 static_assert(KFD_RUNTIME_ENABLE == 0xc0104b25, "");
+static_assert(KFD_GET_DMABUF_INFO == 0xc0204b1c, "");
 static_assert(KFD_IMPORT_DMABUF == 0xc0184b1d, "");
 static_assert(KFD_EXPORT_DMABUF == 0xc0104b24, "");
 

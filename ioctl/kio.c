@@ -151,6 +151,7 @@ kio_sys_create(struct kio **out_kio)
     kio->ops = &sys_ops;
     kio->branch = NV_BRANCH_NEWEST;
     kio->outlives = true;
+    kio->gives_descriptors = true;
     *out_kio = kio;
     return BELL_OK;
 }
@@ -173,6 +174,14 @@ kio_outlives(const struct kio *kio)
     while (kio->below)
         kio = kio->below;
     return kio->outlives;
+}
+
+bool
+kio_gives_descriptors(const struct kio *kio)
+{
+    while (kio->below)
+        kio = kio->below;
+    return kio->gives_descriptors;
 }
 
 bool

@@ -118,11 +118,12 @@ struct kio_ops {
 /* The head of every form. */
 struct kio {
     const struct kio_ops *ops;
-    struct kio *below;   /* owned; NULL at the bottom */
-    uint32_t branch;     /* index of the driver branch, for descriptions */
-    bool outlives;       /* at the bottom: see kio_outlives */
-    bool is_simulated;   /* no hardware at the bottom, now or when recorded */
-    uint32_t page_bytes; /* 0: those of what is below, or of this system */
+    struct kio *below; /* owned; NULL at the bottom */
+    uint32_t branch;   /* index of the driver branch, for descriptions */
+    bool outlives;     /* at the bottom: see kio_outlives */
+    bool is_simulated; /* no hardware at the bottom, now or when recorded */
+    bool gives_descriptors; /* at the bottom: see kio_gives_descriptors */
+    uint32_t page_bytes;    /* 0: those of what is below, or of this system */
 };
 
 /* An open device node. Plain data; closed with kio_close. */
@@ -142,6 +143,10 @@ void kio_destroy(struct kio *kio);
  * process and not for a file: the real one does, until the process exits. A
  * kernel that is made with the stack ends with it. */
 bool kio_outlives(const struct kio *kio);
+
+/* Whether files that calls make for the process, as dma-bufs are, are this
+ * process's descriptors: not so where a recording is played. */
+bool kio_gives_descriptors(const struct kio *kio);
 
 /* Where a card is on PCI, as one number. */
 static inline uint32_t

@@ -427,6 +427,45 @@ amd_memory_create(struct amd_process *process, uint32_t card,
     return BELL_OK;
 }
 
+bell_status
+amd_memory_import(struct amd_process *process, uint32_t card, int fd,
+                  uint64_t size_bytes, struct amd_mem *out_mem)
+{
+    struct kfd_import_dmabuf import = {
+        .gpu_id = process->cards[card].topology.gpu_id, .fd = (uint32_t)fd};
+    struct amd_mem mem = {.size_bytes =
+                              align_up(size_bytes, process->page_bytes)};
+    struct amd_held *held;
+    bell_status status;
+    void *at;
+
+    assert(card < process->n_cards && size_bytes > 0);
+    amd_left_retry(process);
+    held = host_calloc(1, sizeof(*held));
+    if (!held)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory to note an allocation");
+    status = reserve(process, mem.size_bytes, &at);
+    if (status != BELL_OK) {
+        host_free(held);
+        return status;
+    }
+    mem.va = import.va = (uintptr_t)at;
+    status = amd_call(process, KFD_IMPORT_DMABUF, &import);
+    if (status != BELL_OK) {
+        kio_munmap(process->kio, at, mem.size_bytes);
+        host_free(held);
+        return status;
+    }
+    held->handle = import.handle;
+    held->va = mem.va;
+    held->card = card;
+    note_held(process, held);
+    mem.held = held;
+    *out_mem = mem;
+    return BELL_OK;
+}
+
 /* ---- events -------------------------------------------------------------- */
 
 bell_status

@@ -139,9 +139,10 @@ bool amd_link_find(struct kio *kio, const struct amd_topology *from,
 void amd_link_why_not(struct kio *kio, const struct amd_topology *from,
                       const struct amd_topology *to, char *text,
                       size_t size_bytes);
-/* BELL_E_UNSUPPORTED, and why: KFD did not map the owner's memory to the
- * device's card (amd_link.c). */
-bell_status amd_link_refuse(struct amd_device *dev, struct amd_device *owner);
+/* BELL_E_UNSUPPORTED, and why: KFD did not map memory of the owner, a card of
+ * the process with that name, to the device's card (amd_link.c). */
+bell_status amd_link_refuse(struct amd_device *dev, uint32_t owner,
+                            const char *name);
 /* hcq_device_ops of links. */
 bell_status amd_get_link(struct hcq_device *base, struct hcq_device *of,
                          struct hcq_device_link *link);
@@ -167,6 +168,12 @@ void amd_call_or_log(struct amd_process *process, unsigned long request,
 BELL_MUST_CHECK bell_status amd_memory_create(
     struct amd_process *process, uint32_t card, uint64_t size_bytes,
     enum amd_mem_kind kind, void *user, struct amd_mem *out_mem);
+/* All of a dma-buf, as memory of the card, mapped to no card yet and not for
+ * the CPU. */
+BELL_MUST_CHECK bell_status amd_memory_import(struct amd_process *process,
+                                              uint32_t card, int fd,
+                                              uint64_t size_bytes,
+                                              struct amd_mem *out_mem);
 /* A zeroed struct is allowed; it is zeroed. Never fails, and leaves the error
  * record as it is: see struct amd_left. */
 void amd_memory_destroy(struct amd_process *process, struct amd_mem *mem);
@@ -250,6 +257,10 @@ bell_status amd_buffer_peer(struct hcq_device *base,
                             const struct hcq_buffer *of,
                             struct hcq_backing *out);
 void amd_buffer_unpeer(struct hcq_device *base, const struct hcq_backing *mem);
+bell_status amd_buffer_export(struct hcq_device *base,
+                              const struct hcq_backing *mem, int *out_fd);
+bell_status amd_buffer_import(struct hcq_device *base, int fd,
+                              uint64_t size_bytes, struct hcq_backing *out);
 bell_status amd_buffer_write(struct hcq_device *base, uint64_t va,
                              const void *data, uint64_t size_bytes);
 bell_status amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,

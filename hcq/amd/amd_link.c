@@ -88,18 +88,18 @@ amd_link_bytes(struct hcq_device *base, struct hcq_device *of,
 }
 
 bell_status
-amd_link_refuse(struct amd_device *dev, struct amd_device *owner)
+amd_link_refuse(struct amd_device *dev, uint32_t owner, const char *name)
 {
+    const struct amd_topology *t = &dev->process->cards[owner].topology;
     struct amd_link found;
     char why[160];
 
-    if (amd_link_find(dev->process->kio, &dev->topology, &owner->topology,
-                      &found))
+    if (amd_link_find(dev->process->kio, &dev->topology, t, &found))
         snprintf(why, sizeof(why),
                  "KFD refuses it, although it tells of a link");
     else
-        amd_link_why_not(dev->process->kio, &dev->topology, &owner->topology,
-                         why, sizeof(why));
+        amd_link_why_not(dev->process->kio, &dev->topology, t, why,
+                         sizeof(why));
     return bell_fail(BELL_E_UNSUPPORTED, "%s does not reach memory of %s: %s",
-                     dev->base.info.name, owner->base.info.name, why);
+                     dev->base.info.name, name, why);
 }

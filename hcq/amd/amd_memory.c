@@ -9,13 +9,19 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "hcq/amd/amd_kfd.h"
+#include "ioctl/kfd_uapi.h"
 #include "ioctl/kio.h"
+
+/* The first KFD 1.x that exports memory. src: include/uapi/linux/kfd_ioctl.h,
+ * "1.12 - Add DMA buf export ioctl" */
+#define EXPORT_MINOR 12u
 
 /* Reads of so many bytes are worth a copy engine's while. guess: uncached reads
  * over a bus bring some 60 MB/s, a submission takes some 20 us. */
@@ -26,7 +32,8 @@ struct amd_buffer {
     struct amd_buffer *next, **link;
     struct amd_buffer *next_pinned; /* process->pinned */
     struct amd_mem mem;
-    uint32_t card; /* the owner's */
+    uint32_t card;  /* the owner's */
+    bool is_import; /* the CPU does not see it */
     /* Other devices read these, under process->share_lock. */
     struct amd_buffer *next_shared;  /* process->shared */
     uint64_t share;                  /* never the same twice; 0: no peers */
@@ -124,9 +131,14 @@ bell_status
 amd_buffer_alloc(struct hcq_device *base, uint64_t size_bytes, uint32_t flags,
                  struct hcq_backing *out)
 {
+    const struct amd_process *process = amd_device_of(base)->process;
     bool visible = (flags & HCQ_MEM_HOST_VISIBLE) != 0;
     struct amd_buffer *buf;
 
+    if (flags & HCQ_MEM_SHAREABLE && process->minor < EXPORT_MINOR)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: KFD 1.%u exports no memory: 1.%u and later do",
+                         base->info.name, process->minor, EXPORT_MINOR);
     BELL_TRY(new_buffer(amd_device_of(base), size_bytes,
                         visible ? AMD_MEM_GTT : AMD_MEM_VISIBLE, NULL, &buf));
     *out = (struct hcq_backing){
@@ -269,11 +281,13 @@ place_of(struct amd_device *dev, uint64_t va)
     struct amd_control *control = dev->control;
     struct place place = {dev->card, AMD_MEM_VRAM, false};
     const struct amd_buffer *buf;
+    bool is_import;
 
     pthread_mutex_lock(&control->buffer_lock);
     buf = find_buffer(control, va);
     if (buf)
         place.kind = buf->mem.kind;
+    is_import = buf && buf->is_import;
     pthread_mutex_unlock(&control->buffer_lock);
     if (!buf) {
         pthread_mutex_lock(&process->share_lock);
@@ -282,10 +296,12 @@ place_of(struct amd_device *dev, uint64_t va)
             buf = buf->next_shared;
         if (buf)
             place = (struct place){buf->card, buf->mem.kind, false};
+        is_import = buf && buf->is_import;
         pthread_mutex_unlock(&process->share_lock);
     }
-    place.is_open = process->cards[place.card].topology.large_bar ||
-                    place.kind == AMD_MEM_GTT;
+    place.is_open =
+        !is_import && (process->cards[place.card].topology.large_bar ||
+                       place.kind == AMD_MEM_GTT);
     return place;
 }
 
@@ -402,7 +418,7 @@ amd_buffer_peer(struct hcq_device *base, const struct hcq_buffer *of,
         status = share_buffer(dev->process, buf, dev->card, &share);
     pthread_mutex_unlock(&control->buffer_lock);
     if (status != BELL_OK && bell_error_last()->sys_errno == EINVAL)
-        return amd_link_refuse(dev, owner);
+        return amd_link_refuse(dev, owner->card, of->dev->info.name);
     if (status != BELL_OK)
         return status;
     *out = (struct hcq_backing){
@@ -436,6 +452,125 @@ amd_buffer_unpeer(struct hcq_device *base, const struct hcq_backing *mem)
     if (buf && !is_used)
         unlink_shared(process, buf);
     pthread_mutex_unlock(&process->share_lock);
+}
+
+/* ---- memory of other processes and drivers ------------------------------- */
+
+bell_status
+amd_buffer_export(struct hcq_device *base, const struct hcq_backing *backing,
+                  int *out_fd)
+{
+    const struct amd_buffer *buf =
+        (struct amd_buffer *)(uintptr_t)backing->priv;
+    struct amd_process *process = amd_device_of(base)->process;
+    struct kfd_export_dmabuf export = {.handle = buf->mem.held->handle,
+                                       .flags = O_RDWR | O_CLOEXEC,
+                                       .fd = UINT32_MAX};
+
+    BELL_TRY(hcq_check_descriptors(base, process->kio));
+    BELL_TRY(amd_call(process, KFD_EXPORT_DMABUF, &export));
+    if ((int)export.fd < 0)
+        return bell_fail(BELL_E_KERNEL, "%s: KFD gave descriptor %d",
+                         base->info.name, (int)export.fd);
+    *out_fd = (int)export.fd;
+    return BELL_OK;
+}
+
+/* Whose memory a descriptor is. */
+struct origin {
+    uint32_t card; /* of the process */
+    enum amd_mem_kind kind;
+    bool is_amds; /* else another driver's: for the device's own card */
+};
+
+/* KFD knows memory of its GPUs alone. */
+static bell_status
+find_origin(struct amd_device *dev, int fd, struct origin *out)
+{
+    struct amd_process *process = dev->process;
+    struct kfd_dmabuf_info info = {.fd = (uint32_t)fd};
+    struct bell_error_hold hold;
+    bell_status status;
+    uint32_t i;
+
+    *out = (struct origin){dev->card, AMD_MEM_GTT, false};
+    bell_error_hold(&hold);
+    status = amd_call(process, KFD_GET_DMABUF_INFO, &info);
+    if (status != BELL_OK && bell_error_last()->sys_errno == EINVAL) {
+        bell_error_release(&hold);
+        return BELL_OK;
+    }
+    BELL_TRY(status);
+    for (i = 0; i < process->n_cards; i++) {
+        if (process->cards[i].topology.gpu_id == info.gpu_id)
+            break;
+    }
+    if (i == process->n_cards)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "the memory is of GPU 0x%x, which this process does "
+                         "not see",
+                         info.gpu_id);
+    *out = (struct origin){
+        .card = i,
+        .kind = info.flags & KFD_MEM_VRAM ? AMD_MEM_VRAM : AMD_MEM_GTT,
+        .is_amds = true,
+    };
+    return BELL_OK;
+}
+
+/* The card that has the memory imports it, and it is mapped as a peer's. */
+static bell_status
+import_buffer(struct amd_device *dev, int fd, uint64_t size_bytes,
+              struct amd_buffer *buf)
+{
+    struct amd_process *process = dev->process;
+    struct origin origin;
+    bell_status status;
+    char name[32];
+
+    BELL_TRY(find_origin(dev, fd, &origin));
+    BELL_TRY(amd_card_open(process, origin.card));
+    BELL_TRY(
+        amd_memory_import(process, origin.card, fd, size_bytes, &buf->mem));
+    buf->mem.kind = origin.kind;
+    buf->card = origin.card;
+    buf->is_import = true;
+    status = amd_memory_map(process, &buf->mem, dev->card);
+    if (status == BELL_OK)
+        return BELL_OK;
+    if (origin.is_amds && bell_error_last()->sys_errno == EINVAL) {
+        snprintf(name, sizeof(name), "GPU 0x%x",
+                 process->cards[origin.card].topology.gpu_id);
+        status = amd_link_refuse(dev, origin.card, name);
+    }
+    amd_memory_destroy(process, &buf->mem);
+    return status;
+}
+
+bell_status
+amd_buffer_import(struct hcq_device *base, int fd, uint64_t size_bytes,
+                  struct hcq_backing *out)
+{
+    struct amd_device *dev = amd_device_of(base);
+    struct amd_buffer *buf;
+    bell_status status;
+
+    BELL_TRY(hcq_check_dmabuf(base, dev->process->kio, fd, NULL));
+    buf = host_calloc(1, sizeof(*buf));
+    if (!buf)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a buffer");
+    status = import_buffer(dev, fd, size_bytes, buf);
+    if (status != BELL_OK) {
+        host_free(buf);
+        return status;
+    }
+    link_buffer(dev, buf);
+    *out = (struct hcq_backing){
+        .va = buf->mem.va,
+        .size_bytes = size_bytes,
+        .priv = (uintptr_t)buf,
+    };
+    return BELL_OK;
 }
 
 /* ---- signals ------------------------------------------------------------- */

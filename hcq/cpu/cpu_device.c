@@ -1,6 +1,8 @@
 /* The CPU device: what it is, its memory, signals and programs. */
 #include "hcq/cpu/cpu_internal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,13 +221,49 @@ map_big(struct cpu_device *dev, uint64_t size_bytes)
     return start + n * COLOR_BYTES % COLORED_BYTES;
 }
 
+/* Memory of a file that other processes may have, too. */
+static bell_status
+alloc_shared(struct hcq_device *dev, uint64_t size_bytes,
+             struct hcq_backing *out)
+{
+    int fd = memfd_create("doorbell", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    void *ptr = MAP_FAILED;
+    int error;
+
+    size_bytes = align_up(size_bytes, (uint64_t)sysconf(_SC_PAGESIZE));
+    if (fd >= 0 && ftruncate(fd, (off_t)size_bytes) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        ptr = mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                   fd, 0);
+    if (ptr == MAP_FAILED) {
+        error = errno;
+        if (fd >= 0)
+            close(fd);
+        return bell_fail_errno(BELL_E_NO_MEMORY, error,
+                               "%s: out of memory for %llu bytes of a file: %s",
+                               dev->info.name, (unsigned long long)size_bytes,
+                               strerror(error));
+    }
+    /* A child has no device, and may not touch what it inherits. */
+    (void)!madvise(ptr, (size_t)size_bytes, MADV_DONTFORK);
+    *out = (struct hcq_backing){
+        .va = (uint64_t)(uintptr_t)ptr,
+        .host = ptr,
+        .size_bytes = size_bytes,
+        .priv = (uint64_t)fd + 1,
+    };
+    return BELL_OK;
+}
+
 static bell_status
 cpu_mem_alloc(struct hcq_device *dev, uint64_t size_bytes, uint32_t flags,
               struct hcq_backing *out)
 {
     void *ptr;
 
-    (void)flags; /* all of it is host visible */
+    if (flags & HCQ_MEM_SHAREABLE)
+        return alloc_shared(dev, size_bytes, out);
+    /* all of it is host visible */
     if (size_bytes >= MMAP_MIN_BYTES) {
         size_bytes = align_up(size_bytes, COLORED_BYTES);
         ptr = map_big(cpu_device(dev), size_bytes);
@@ -249,11 +287,55 @@ cpu_mem_free(struct hcq_device *dev, const struct hcq_backing *mem)
     uint64_t color = (uintptr_t)mem->host % COLORED_BYTES;
 
     (void)dev;
-    if (mem->size_bytes >= MMAP_MIN_BYTES)
+    if (mem->priv) { /* a shared one: its descriptor, and 1 */
+        munmap(mem->host, (size_t)mem->size_bytes);
+        close((int)mem->priv - 1);
+    } else if (mem->size_bytes >= MMAP_MIN_BYTES)
         munmap((uint8_t *)mem->host - color,
                (size_t)(mem->size_bytes + COLORED_BYTES));
     else
         host_free(mem->host);
+}
+
+static bell_status
+cpu_mem_export(struct hcq_device *dev, const struct hcq_backing *mem,
+               int *out_fd)
+{
+    int fd = fcntl((int)mem->priv - 1, F_DUPFD_CLOEXEC, 0);
+
+    if (fd < 0)
+        return bell_fail_errno(BELL_E_KERNEL, errno,
+                               "%s: buffer export: no descriptor: %s",
+                               dev->info.name, strerror(errno));
+    *out_fd = fd;
+    return BELL_OK;
+}
+
+static bell_status
+cpu_mem_import(struct hcq_device *dev, int fd, uint64_t size_bytes,
+               struct hcq_backing *out)
+{
+    void *ptr = mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE,
+                     MAP_SHARED, fd, 0);
+
+    (void)dev;
+    if (ptr == MAP_FAILED)
+        return bell_fail_errno(BELL_E_UNSUPPORTED, errno,
+                               "descriptor %d cannot be mapped: %s", fd,
+                               strerror(errno));
+    *out = (struct hcq_backing){
+        .va = (uint64_t)(uintptr_t)ptr,
+        .host = ptr,
+        .size_bytes = size_bytes,
+    };
+    return BELL_OK;
+}
+
+static void
+cpu_mem_unimport(struct hcq_device *dev, const struct hcq_backing *mem)
+{
+    (void)dev;
+    munmap(mem->host, (size_t)mem->size_bytes);
 }
 
 static bell_status
@@ -462,6 +544,9 @@ static const struct hcq_device_ops cpu_ops = {
     .mem_peer = cpu_mem_peer,
     .get_link = cpu_get_link,
     .mem_unpeer = cpu_mem_unpin,
+    .mem_export = cpu_mem_export,
+    .mem_import = cpu_mem_import,
+    .mem_unimport = cpu_mem_unimport,
     .mem_write = cpu_mem_write,
     .mem_read = cpu_mem_read,
     .signal_alloc = hcq_slot_alloc,

@@ -67,6 +67,10 @@ BELL_MUST_CHECK bell_status nv_mem_alloc_buffer(struct nv_device *dev,
                                                 uint64_t size_bytes,
                                                 uint64_t align_bytes,
                                                 struct nv_mem *out_mem);
+/* The same with nothing else in its pages. */
+BELL_MUST_CHECK bell_status nv_mem_alloc_shareable(struct nv_device *dev,
+                                                   uint64_t size_bytes,
+                                                   struct nv_mem *out_mem);
 /* Nothing uses it any more. A zeroed struct is allowed; it is zeroed. */
 void nv_mem_free(struct nv_device *dev, struct nv_mem *mem);
 

@@ -50,7 +50,14 @@ nv_buffer_alloc(struct hcq_device *base, uint64_t size_bytes, uint32_t flags,
     if (!mem)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a buffer",
                          base->info.name);
-    if (visible)
+    if (visible && flags & HCQ_MEM_SHAREABLE)
+        status =
+            bell_fail(BELL_E_UNSUPPORTED,
+                      "%s: NVIDIA's driver exports no memory of the host's",
+                      base->info.name);
+    else if (flags & HCQ_MEM_SHAREABLE)
+        status = nv_mem_alloc_shareable(nv_device_of(base), size_bytes, mem);
+    else if (visible)
         status = nv_mem_alloc(nv_device_of(base), size_bytes, BUFFER_ALIGN,
                               NV_MEM_SYSTEM, mem);
     else

@@ -29,6 +29,7 @@
 enum {
     NV_BACKING_PINNED = NV_MEM_KIND_COUNT,
     NV_BACKING_SHARED,
+    NV_BACKING_IMPORT, /* a dma-buf */
     NV_BACKING_TEAM /* its object is there already, and goes with it, or where
                      * it fails */
 };
@@ -47,8 +48,9 @@ struct nv_backing {
     struct nv_rm_mapping map;
     uint32_t source_client, source_memory; /* of shared memory: the owner's */
     uint32_t n_users;                      /* of shared memory */
-    bool is_host;                          /* shared memory: lies in the host */
-    bool is_far; /* its address is beyond NV_VA_END, if there is room */
+    int import_fd;                         /* of an import being made */
+    bool is_host; /* shared memory, an import: is as the host's */
+    bool is_far;  /* its address is beyond NV_VA_END, if there is room */
     uint64_t missed_bytes; /* what not being mapped has cost */
 };
 
@@ -184,6 +186,11 @@ bell_status nv_get_link(struct hcq_device *dev, struct hcq_device *other,
 bell_status nv_link_bytes(struct hcq_device *dev, struct hcq_device *other,
                           struct hcq_link_bytes *out_bytes);
 void nv_buffer_unpeer(struct hcq_device *dev, const struct hcq_backing *mem);
+bell_status nv_buffer_export(struct hcq_device *base,
+                             const struct hcq_backing *mem, int *out_fd);
+bell_status nv_buffer_import(struct hcq_device *base, int fd,
+                             uint64_t size_bytes, struct hcq_backing *out);
+void nv_buffer_unimport(struct hcq_device *base, const struct hcq_backing *mem);
 
 /* ---- teams of cards (nv_team.c) ---- */
 

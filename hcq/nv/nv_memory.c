@@ -151,6 +151,9 @@ alloc_rm_memory(struct nv_device *dev, struct nv_backing *backing, void *pages)
     case NV_BACKING_SHARED:
         return nv_rm_dup(dev->rm, backing->parent, backing->source_client,
                          backing->source_memory, &backing->memory);
+    case NV_BACKING_IMPORT:
+        return nv_rm_import(dev->rm, backing->import_fd, backing->size_bytes,
+                            &backing->memory);
     case NV_BACKING_TEAM:
         assert(backing->memory && backing->parent);
         return BELL_OK;
@@ -530,6 +533,14 @@ nv_mem_alloc_buffer(struct nv_device *dev, uint64_t size_bytes,
         return status;
     }
     return BELL_OK;
+}
+
+bell_status
+nv_mem_alloc_shareable(struct nv_device *dev, uint64_t size_bytes,
+                       struct nv_mem *out_mem)
+{
+    return alloc_own(dev, size_bytes, NV_MEM_VIDEO,
+                     nv_memory_is_far(dev, size_bytes), out_mem);
 }
 
 void

@@ -31,6 +31,18 @@
 #define OS02_NO_MAP    (1u << 30)
 #define OS33_READ_ONLY 1u
 
+/* NVOS32, of a dma-buf. src: NVIDIA/open-gpu-kernel-modules 580.142, nvos.h;
+ * nvkms-surface.c, which imports so */
+#define OS32_NO_MAP        (1u << 15) /* flags: MAP_NOT_REQUIRED */
+#define OS32_PCI           (1u << 25) /* attr: LOCATION */
+#define OS32_NONCONTIG     (1u << 27) /* PHYSICALITY */
+#define OS32_WRITE_BACK    (5u << 29) /* COHERENCY */
+#define OS32_NOT_CACHEABLE (2u << 2)  /* attr2: by the card */
+#define OS_FILE_HANDLE     4u         /* descriptorType */
+
+#define STATUS_NO_MEMORY     0x51u
+#define STATUS_NOT_SUPPORTED 0x56u
+
 /* ---- objects ------------------------------------------------------------- */
 
 static uint32_t
@@ -373,6 +385,66 @@ nv_rm_pin(struct nv_rm *rm, void *pages, uint64_t size_bytes,
     return alloc_memory(rm, NV01_MEMORY_SYSTEM_OS_DESCRIPTOR,
                         OS02_NONCONTIG | OS02_CACHED | OS02_NO_MAP, pages,
                         size_bytes, -1, out_memory);
+}
+
+/* ---- memory of other processes and drivers ------------------------------- */
+
+/* src: docs/hardware/nvidia-kernel.md, "Memory by descriptors" */
+bell_status
+nv_rm_export(struct nv_rm *rm, uint32_t memory, uint64_t size_bytes,
+             int *out_fd)
+{
+    struct nv_export_to_dma_buf_fd call = {
+        .fd = -1,
+        .hClient = rm->client,
+        .totalObjects = 1,
+        .numObjects = 1,
+        .totalSize = size_bytes,
+        .handles = {memory},
+        .sizes = {size_bytes},
+    };
+    uint32_t n_bytes = nv_wire_bytes(&rm->abi, NV_S_NV_EXPORT_TO_DMA_BUF_FD);
+    uint64_t wire[sizeof(call) / 8];
+    uint32_t status = 0;
+
+    assert(n_bytes <= sizeof(wire));
+    nv_wire_pack(&rm->abi, NV_S_NV_EXPORT_TO_DMA_BUF_FD, &call, wire);
+    BELL_TRY(kio_ioctl_status(&rm->node,
+                              nv_request(NV_ESC_EXPORT_TO_DMABUF_FD, n_bytes),
+                              wire, &status));
+    nv_wire_unpack(&rm->abi, NV_S_NV_EXPORT_TO_DMA_BUF_FD, wire, &call);
+    if (status == STATUS_NOT_SUPPORTED)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "NVIDIA's driver makes no dma-bufs of this card's "
+                         "memory: its kernel has none, or confidential "
+                         "computing is on");
+    if (status == STATUS_NO_MEMORY)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "out of memory for a dma-buf of memory 0x%x", memory);
+    if (status || call.fd < 0)
+        return bell_fail(BELL_E_KERNEL,
+                         "a dma-buf of memory 0x%x: status 0x%x, descriptor %d",
+                         memory, status, call.fd);
+    *out_fd = call.fd;
+    return BELL_OK;
+}
+
+bell_status
+nv_rm_import(struct nv_rm *rm, int fd, uint64_t size_bytes,
+             uint32_t *out_memory)
+{
+    struct nv_os_desc_alloc params = {
+        .flags = OS32_NO_MAP,
+        .attr = OS32_PCI | OS32_NONCONTIG | OS32_WRITE_BACK,
+        .attr2 = OS32_NOT_CACHEABLE,
+        .descriptor = (uint64_t)fd,
+        .limit = size_bytes - 1,
+        .descriptorType = OS_FILE_HANDLE,
+    };
+
+    assert(fd >= 0 && size_bytes > 0);
+    return nv_rm_alloc(rm, rm->device, NV01_MEMORY_SYSTEM_OS_DESCRIPTOR,
+                       NV_S_NV_OS_DESC_ALLOC, &params, out_memory);
 }
 
 /* ---- for the card -------------------------------------------------------- */

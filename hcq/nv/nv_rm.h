@@ -135,6 +135,14 @@ BELL_MUST_CHECK bell_status nv_rm_map_system(struct nv_rm *rm, void *addr,
 BELL_MUST_CHECK bell_status nv_rm_pin(struct nv_rm *rm, void *pages,
                                       uint64_t size_bytes,
                                       uint32_t *out_memory);
+/* A dma-buf of video memory below the device, all of it: a descriptor of the
+ * process. BELL_E_UNSUPPORTED: the driver has none for this card. */
+BELL_MUST_CHECK bell_status nv_rm_export(struct nv_rm *rm, uint32_t memory,
+                                         uint64_t size_bytes, int *out_fd);
+/* All of another driver's dma-buf, below the device. */
+BELL_MUST_CHECK bell_status nv_rm_import(struct nv_rm *rm, int fd,
+                                         uint64_t size_bytes,
+                                         uint32_t *out_memory);
 /* Another client's object under a handle of ours, below `parent`, a device of
  * the same card, or any device of ours for host memory. */
 BELL_MUST_CHECK bell_status nv_rm_dup(struct nv_rm *rm, uint32_t parent,

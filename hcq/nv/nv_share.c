@@ -1,4 +1,4 @@
-/* Memory of other cards of the machine.
+/* Memory of other cards of the machine, of other processes and drivers.
  *
  * The owner's kernel object is duplicated into our client and put into our
  * address space as our own memory is. Host memory (signals, host-visible
@@ -11,8 +11,10 @@
 #include "hcq/nv/nv_control.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 
 /* The share of that object that we have already, or NULL. */
 static struct nv_backing *
@@ -186,4 +188,84 @@ void
 nv_buffer_unpeer(struct hcq_device *base, const struct hcq_backing *mem)
 {
     nv_memory_unshare(nv_device_of(base), mem->va);
+}
+
+/* ---- by descriptors ------------------------------------------------------ */
+
+bell_status
+nv_buffer_export(struct hcq_device *base, const struct hcq_backing *backing,
+                 int *out_fd)
+{
+    const struct nv_mem *mem = (struct nv_mem *)(uintptr_t)backing->priv;
+    struct nv_device *dev = nv_device_of(base);
+    bell_status status;
+
+    assert(mem->is_own && mem->kind == NV_MEM_VIDEO);
+    BELL_TRY(hcq_check_descriptors(base, dev->kio));
+    status =
+        nv_rm_export(dev->rm, mem->handle, mem->backing->size_bytes, out_fd);
+    if (status != BELL_OK)
+        bell_error_prefix("%s: buffer export", base->info.name);
+    return status;
+}
+
+/* NVIDIA's own dma-bufs lead through the window of the card that has the
+ * memory, which that card itself may not reach, and nothing tells which one it
+ * is. src: docs/hardware/nvidia-kernel.md, "Memory by descriptors" */
+static bell_status
+check_exporter(struct nv_device *dev, int fd)
+{
+    char exporter[HCQ_NAME_MAX];
+
+    BELL_TRY(hcq_check_dmabuf(&dev->base, dev->kio, fd, exporter));
+    if (strcmp(exporter, "nv_dmabuf") != 0)
+        return BELL_OK;
+    return bell_fail(BELL_E_UNSUPPORTED,
+                     "descriptor %d is memory of an NVIDIA GPU, which NVIDIA's "
+                     "driver lends to other vendors' devices; within a process "
+                     "hcq_buffer_create_peer shares it",
+                     fd);
+}
+
+bell_status
+nv_buffer_import(struct hcq_device *base, int fd, uint64_t size_bytes,
+                 struct hcq_backing *out)
+{
+    struct nv_device *dev = nv_device_of(base);
+    struct nv_control *control = dev->control;
+    struct nv_backing model = {
+        .kind = NV_BACKING_IMPORT,
+        .size_bytes = align_up(size_bytes, kio_page_bytes(dev->kio)),
+        .is_host = true,
+        .import_fd = fd,
+    };
+    struct nv_backing *backing;
+    bell_status status;
+
+    BELL_TRY(check_exporter(dev, fd));
+    if (size_bytes > UINT32_MAX)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "NVIDIA's driver imports less than 4 GiB, not %llu "
+                         "bytes",
+                         (unsigned long long)size_bytes);
+    pthread_mutex_lock(&control->lock);
+    status = nv_backing_add(dev, &model, NULL, &backing);
+    pthread_mutex_unlock(&control->lock);
+    BELL_TRY(status);
+    *out = (struct hcq_backing){
+        .va = backing->va,
+        .size_bytes = size_bytes,
+        .priv = (uintptr_t)backing,
+    };
+    return BELL_OK;
+}
+
+void
+nv_buffer_unimport(struct hcq_device *base, const struct hcq_backing *mem)
+{
+    struct nv_control *control = nv_device_of(base)->control;
+
+    pthread_mutex_lock(&control->lock);
+    nv_backing_drop((struct nv_backing *)(uintptr_t)mem->priv);
+    pthread_mutex_unlock(&control->lock);
 }

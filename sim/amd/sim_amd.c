@@ -16,6 +16,7 @@
 #include "sim/amd/kfd/kfd.h"
 #include "sim/amd/kfd/kfd_machine.h"
 #include "sim/amd/kfd/kfd_window.h"
+#include "sim/dmabuf.h"
 #include "sim/links.h"
 
 /* ---- processes ---- */
@@ -233,15 +234,14 @@ close_locked(struct kfd_process *p, int fd)
 {
     struct kfd_file *file = kfd_file_of(p, fd);
 
+    if (!file && sim_dmabuf_is(fd)) /* one of the program's own */
+        return close(fd) < 0 ? -errno : 0;
     if (!file)
         return -EBADF;
     file->kind = KFD_FILE_NONE;
     if (file->secondary)
         end_process(file->secondary);
-    if (file->store)
-        kfd_store_put(p->machine, file->store);
     file->secondary = NULL;
-    file->store = NULL;
     return 0;
 }
 
@@ -567,7 +567,11 @@ create(const char *spec, bool is_own, struct kio **out_kio)
         host_free(form);
         return status;
     }
-    form->kio = (struct kio){.ops = &sim_ops, .outlives = !is_own};
+    form->kio = (struct kio){
+        .ops = &sim_ops,
+        .outlives = !is_own,
+        .gives_descriptors = true,
+    };
     *out_kio = &form->kio;
     return BELL_OK;
 }
@@ -625,13 +629,24 @@ count(const struct kfd_process *p, struct sim_amd_usage *usage)
 }
 
 static void
+count_left(const struct kfd_machine *machine, struct sim_amd_usage *usage)
+{
+    const struct kfd_store *store;
+
+    for (store = machine->left; store; store = store->next)
+        usage->memory_bytes += store->size_bytes;
+}
+
+static void
 count_machine(void *user, struct kfd_machine *machine)
 {
     const struct kfd_process *p;
 
     pthread_mutex_lock(&machine->lock);
+    kfd_sweep_stores(machine);
     for (p = machine->processes; p; p = p->next)
         count(p, user);
+    count_left(machine, user);
     pthread_mutex_unlock(&machine->lock);
 }
 

@@ -73,6 +73,7 @@ nvsim_machine_destroy(struct rm_machine *machine)
 {
     uint32_t i;
 
+    rm_exports_drop(machine);
     for (i = 0; i < machine->n_cards; i++) {
         if (machine->cards[i].gpu)
             nvgpu_destroy(machine->cards[i].gpu);
@@ -841,17 +842,18 @@ nvsim_mmap_locked(struct rm_process *process, void **addr, size_t size_bytes,
             !(flags & MAP_SHARED))
             return rm_fail(EINVAL, "no semaphore pool is to be mapped at %p",
                            *addr);
-        offset = mem->file_offset;
+        fd = rm_mem_file(mem, &offset);
     } else if (file) {
         result = check_file_view(file, fd, size_bytes, flags, offset);
         if (result < 0)
             return result;
         mem = file->mem;
-        offset = mem->file_offset + file->view_offset;
+        fd = rm_mem_file(mem, &offset);
+        offset += file->view_offset;
     }
     if (flags & MAP_FIXED)
         nvgpu_bar_unmap(*addr, size_bytes);
-    p = mmap(*addr, size_bytes, prot, flags, mem ? mem->fd : -1, (off_t)offset);
+    p = mmap(*addr, size_bytes, prot, flags, mem ? fd : -1, (off_t)offset);
     if (p == MAP_FAILED)
         return -errno;
     if (!cut_mappings(process, p, size_bytes) ||
@@ -977,8 +979,11 @@ sim_nv_create(const char *spec, struct kio **out_kio)
         host_free(process);
         return status;
     }
-    process->kio =
-        (struct kio){.ops = &sim_ops, .branch = process->machine->abi.branch};
+    process->kio = (struct kio){
+        .ops = &sim_ops,
+        .branch = process->machine->abi.branch,
+        .gives_descriptors = true,
+    };
     pthread_mutex_lock(&process->machine->lock);
     process->next = process->machine->processes;
     process->machine->processes = process;
@@ -1021,6 +1026,7 @@ sim_nv_usage(const struct kio *stack, struct sim_nv_usage *out_usage)
 
     if (machine) {
         pthread_mutex_lock(&machine->lock);
+        rm_exports_sweep(machine);
         for (p = machine->processes; p; p = p->next)
             count_files(p, &usage);
         for (c = machine->clients; c; c = c->next) {

@@ -20,9 +20,11 @@ static const struct cts_provider *const providers[] = {
 };
 
 static const struct cts_case *const groups[] = {
-    cts_device_cases,   cts_memory_cases, cts_queue_cases, cts_exec_cases,
-    cts_transfer_cases, cts_stream_cases, cts_graph_cases, cts_fault_cases,
-    cts_resource_cases, cts_fork_cases,   cts_peer_cases,  cts_peer_life_cases,
+    cts_device_cases,     cts_memory_cases,   cts_queue_cases,
+    cts_exec_cases,       cts_transfer_cases, cts_stream_cases,
+    cts_graph_cases,      cts_fault_cases,    cts_resource_cases,
+    cts_fork_cases,       cts_peer_cases,     cts_peer_life_cases,
+    cts_peer_share_cases,
 };
 
 enum verdict {

@@ -67,7 +67,7 @@ extern const struct cts_case cts_device_cases[], cts_memory_cases[],
     cts_queue_cases[], cts_exec_cases[], cts_transfer_cases[],
     cts_stream_cases[], cts_graph_cases[], cts_fault_cases[],
     cts_resource_cases[], cts_fork_cases[], cts_peer_cases[],
-    cts_peer_life_cases[];
+    cts_peer_life_cases[], cts_peer_share_cases[];
 
 _Noreturn void cts_fail(const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -62,7 +62,9 @@ enum cts_lack {
     CTS_LACK_CAUSES = 1 << 7,   /* of a fault, and its address */
     CTS_LACK_RECOVERY = 1 << 8, /* in the process, after a memory fault */
     CTS_LACK_TRAPS = 1 << 9,    /* an illegal instruction never ends */
-    CTS_LACK_PEERS = 1 << 10    /* memory of other devices, directly */
+    CTS_LACK_PEERS = 1 << 10,   /* memory of other devices, directly */
+    CTS_LACK_EXPORTS = 1 << 11, /* descriptors of its memory */
+    CTS_LACK_IMPORTS = 1 << 12  /* memory by descriptors of its own kind */
 };
 
 struct cts_provider {

@@ -112,7 +112,8 @@ const struct cts_provider cts_cl_provider = {
     .backend = "CL",
     /* OpenCL promises no turns between queues, and shares the host's memory
      * alone. */
-    .lacks = CTS_LACK_TURNS | CTS_LACK_PEERS,
+    .lacks =
+        CTS_LACK_TURNS | CTS_LACK_PEERS | CTS_LACK_EXPORTS | CTS_LACK_IMPORTS,
     .find = find,
     .n_variants = 1,
     .bad = bad,

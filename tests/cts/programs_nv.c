@@ -171,6 +171,7 @@ also_lacks(const struct hcq_device_info *info)
 
 const struct cts_provider cts_nv_provider = {
     .backend = "NV",
+    .lacks = CTS_LACK_IMPORTS,
     .also_lacks = also_lacks,
     .setup = setup,
     .find = find,

@@ -480,7 +480,7 @@ const struct cts_provider cts_qcom_provider = {
     .backend = "QCOM",
     .lacks = CTS_LACK_PINS | CTS_LACK_SIGNALS | CTS_LACK_TURNS |
              CTS_SLOW_RESET | CTS_LACK_ALIGNMENT | CTS_LACK_STORES |
-             CTS_LACK_PEERS,
+             CTS_LACK_PEERS | CTS_LACK_EXPORTS | CTS_LACK_IMPORTS,
     .also_lacks = also_lacks,
     .setup = setup,
     .find = find,

@@ -361,6 +361,22 @@ def check_group(tap, device, n, suite):
         c for c in ['no rows'] if not rows])
 
 
+def check_algorithms(tap, devices, names):
+    """An algorithm by its name is in each row, and in the rows' names."""
+    for name in names:
+        done = run('bench', devices, 'allreduce', '--algorithm', name,
+                   '--json', *QUICK)
+        rows = document_of(done).get('rows', [])
+        tap.check(f'allreduce by {name} on {devices}', expect(done, 0) +
+                  schema_complaints('bench', done.stdout) + [
+            f'{row}' for row in rows
+            if row['exchange'].get('algorithm') != name or
+            row['exchange'].get('wrong') != 0 or
+            not row['name'].startswith(
+                f'allreduce_{name}_'.replace('-', '_'))] +
+            ['no rows'] * (not rows))
+
+
 def check_groups(tap, folder):
     for suite in GROUP_SUITES:
         check_group(tap, 'CPU,CPU,CPU', 3, suite)
@@ -382,6 +398,23 @@ def check_groups(tap, folder):
     tap.check('--against of a collective', expect(done, 0) + [
         row['name'] for row in document_of(done).get('rows', [])
         if 'verdict' not in row])
+    check_algorithms(tap, 'CPU,CPU,CPU', ('one-shot', 'two-shot', 'ring'))
+    for args, code, part in (
+            (('CPU,CPU', 'allreduce', '--algorithm', 'nvls'), 6,
+             'CPU:0 has no switch that adds'),
+            (('CPU,CPU', 'alltoall', '--algorithm', 'ring'), 6,
+             'all-to-all: there is no ring algorithm for it'),
+            (('CPU,CPU', 'allreduce', '--algorithm', 'rign'), 2,
+             "did you mean 'ring'"),
+            (('CPU', 'copy', '--algorithm', 'ring'), 2, 'name them as')):
+        tap.check(' '.join(args) + ' is refused',
+                  expect(run('bench', *args, *QUICK), code, err=part))
+    done = run('bench', 'CPU,CPU', '--algorithm', 'two-shot', '--json', *QUICK)
+    tap.check('suites without the algorithm say so', expect(done, 0) + [
+        f'{row}' for row in document_of(done).get('rows', [])
+        if ('why' in row) != (row['suite'] in (
+            'allgather', 'reducescatter', 'alltoall')) and
+        row['suite'] != 'peers'])
     done = run('bench', 'CPU,CPU', 'allreduce', *QUICK)
     tap.check("nccl-tests' columns", expect(done, 0, out='busbw #wrong'))
     if run('devices', SIMULATED).returncode != 0:
@@ -389,6 +422,10 @@ def check_groups(tap, folder):
         return
     for suite in GROUP_SUITES:
         check_group(tap, 'NV:*@sim:h100*2', 2, suite)
+    check_algorithms(tap, 'NV:*@sim:h100*2', ('nvls',))
+    tap.check('nvls without a switch is refused', expect(
+        run('bench', 'NV:*@sim:rtx4090*2,link=none', 'allreduce',
+            '--algorithm', 'nvls', *QUICK), 6, err='is behind no NVSwitch'))
     done = run('bench', 'NV:0,NV:1@sim:rtx4090*2,link=none', 'peers',
                'allreduce', *QUICK)
     tap.check('pairs without a link say so', expect(

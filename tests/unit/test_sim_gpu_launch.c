@@ -855,6 +855,23 @@ test_unread_words(void **state)
     }
 }
 
+/* A bank's size may go beyond what is mapped, as with tinygrad's. */
+static void
+test_large_bank(void **state)
+{
+    struct rig rig;
+    struct rig_chan *c = start(&rig, &gens[1], add_text);
+
+    (void)state;
+    make_single(&gens[1], RIG_QMD, RIG_BANK0);
+    put_word(RIG_QMD + 4 * 49, 0x80000000); /* 64 KiB, of which 48 are there */
+    put_word64(RIG_DST, 5);
+    launch(c, 0, 0xa);
+    rig_finish(&rig, c);
+    assert_int_equal(rig_word(RIG_DST), 1005);
+    rig_fini(&rig);
+}
+
 /* ---- what methods refuse ---- */
 
 static void
@@ -1040,6 +1057,7 @@ main(void)
         cmocka_unit_test(test_refused_qmd),
         cmocka_unit_test(test_refused_registers),
         cmocka_unit_test(test_bank_words),
+        cmocka_unit_test(test_large_bank),
         cmocka_unit_test(test_unread_words),
         cmocka_unit_test(test_refused_methods),
         cmocka_unit_test(test_stale),

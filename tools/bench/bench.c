@@ -22,7 +22,8 @@
 #define SMALL_PASSES 2
 
 struct bench_options {
-    const char *device, *only, *save, *against, *math, *html;
+    const char *device, *only, *save, *against, *math, *html, *algorithm;
+    enum hcq_collective_algorithm by; /* that `algorithm` names */
     struct tool_list suites;
     double budget_s, threshold_percent; /* 0: none was given */
     double slower_percent;
@@ -609,6 +610,36 @@ check_suites(struct bench_options *options)
     return TOOL_GO_ON;
 }
 
+/* Which algorithm collectives are to take. */
+static int
+take_algorithm(struct bench_options *options, bool is_group)
+{
+    const char *names[HCQ_COLLECTIVE_ALGORITHM_COUNT], *nearest;
+    uint32_t i;
+
+    options->by = HCQ_COLLECTIVE_AUTO;
+    if (!options->algorithm)
+        return TOOL_GO_ON;
+    if (!is_group)
+        return tool_usage(options->json,
+                          "bench: --algorithm is for collectives of several "
+                          "devices: name them as NV:0,NV:1");
+    for (i = 0; i < HCQ_COLLECTIVE_ALGORITHM_COUNT; i++) {
+        names[i] =
+            hcq_collective_algorithm_name((enum hcq_collective_algorithm)i);
+        if (strcmp(options->algorithm, names[i]) == 0) {
+            options->by = (enum hcq_collective_algorithm)i;
+            return TOOL_GO_ON;
+        }
+    }
+    nearest = tool_nearest(options->algorithm, names, ARRAY_LEN(names));
+    return tool_usage(options->json,
+                      "bench: no algorithm '%s'%s%s%s: one-shot, two-shot, "
+                      "ring, nvls or auto",
+                      options->algorithm, nearest ? "; did you mean '" : "",
+                      nearest ? nearest : "", nearest ? "'?" : "");
+}
+
 /* Suites are of one device or of several. */
 static int
 check_group(const struct bench_options *options, bool is_group)
@@ -693,6 +724,8 @@ run_bench(const struct bench_options *options)
     b->budget_s = options->budget_s;
     b->slow_down = 1 + options->slower_percent / 100;
     b->math = options->math;
+    b->algorithm = options->by;
+    b->is_named = options->suites.n_items > 0;
     b->device = options->device;
     if (!options->json && !options->csv)
         b->told = print_bench_row;
@@ -731,6 +764,9 @@ verb_bench(int argc, char **argv)
          "run only this suite"},
         {"--list", NULL, TOOL_OPT_FLAG, &options.list, 0, 0,
          "the suites; runs nothing"},
+        {"--algorithm", "NAME", TOOL_OPT_STRING, &options.algorithm, 0, 0,
+         "of collectives: one-shot, two-shot, ring, nvls; default: the fastest "
+         "by the model, never nvls"},
         TOOL_NUMBER_OPT("--seconds", "S", &options.budget_s, 0, 3600,
                         "for each row, over all passes (default: 0.3)"),
         {"--passes", "N", TOOL_OPT_INT, &options.passes, 1, BENCH_PASSES_MAX,
@@ -766,6 +802,8 @@ verb_bench(int argc, char **argv)
     code = check_suites(&options);
     if (code == TOOL_GO_ON)
         code = check_group(&options, bench_is_group(options.device));
+    if (code == TOOL_GO_ON)
+        code = take_algorithm(&options, bench_is_group(options.device));
     if (code == TOOL_GO_ON && options.json && options.csv)
         code = tool_usage(true, "bench: --json and --csv both want stdout");
     if (code == TOOL_GO_ON && options.threshold_percent > 0 && !options.against)

@@ -193,8 +193,10 @@ struct bench {
     char default_device[HCQ_NAME_MAX]; /* where none was named */
     const char *list; /* of several, as they were named; NULL: one */
     char names[BENCH_RANKS_MAX][HCQ_NAME_MAX];
-    unsigned n_names; /* 0: one */
-    const char *math; /* of --math, or NULL */
+    unsigned n_names;                        /* 0: one */
+    const char *math;                        /* of --math, or NULL */
+    enum hcq_collective_algorithm algorithm; /* of --algorithm, or AUTO */
+    bool is_named;    /* the suites that run were asked for by name */
     uint32_t allowed; /* enum bell_math, of the contexts that were opened */
     double budget_s;  /* for each row, of all passes */
     unsigned n_passes, pass; /* 0: one; the one that runs, from 0 */

@@ -59,13 +59,15 @@ struct kfd_machine {
     struct sim_links *traffic; /* owned */
     pthread_mutex_t lock;      /* all of the kernel's state */
     struct kfd_process *processes;
+    /* Owned: memory that no process has by a handle, while descriptors of it
+     * were out. */
+    struct kfd_store *left;
 };
 
 enum kfd_file_kind {
     KFD_FILE_NONE,
     KFD_FILE_KFD,
-    KFD_FILE_DRM,
-    KFD_FILE_DMABUF
+    KFD_FILE_DRM
 };
 
 /* Numbers are taken anew, files are not: the kernel knows one by itself. */
@@ -74,13 +76,14 @@ struct kfd_file {
     uint32_t card;
     uint32_t serial;               /* never the same twice */
     struct kfd_process *secondary; /* CREATE_PROCESS's; ends with the file */
-    struct kfd_store *store;       /* a dma-buf's; counted */
 };
 
-/* What memory of the card or of the host is: of all handles and files that name
- * it. */
+/* What memory of the card or of the host is, or a dma-buf that was imported,
+ * which counts where it was made. */
 struct kfd_store {
-    uint32_t refs, card, flags;
+    struct kfd_store *next; /* machine->left */
+    uint32_t card, flags;
+    bool is_import, was_exported;
     uint64_t size_bytes;
     int fd; /* memory file */
 };
@@ -89,7 +92,7 @@ struct kfd_store {
 struct kfd_buffer {
     uint64_t handle, va, size_bytes;
     uint32_t card, flags;
-    struct kfd_store *store; /* counted; NULL: a user's, or doorbells */
+    struct kfd_store *store; /* owned; NULL: a user's, or doorbells */
     int fd;                  /* memory file; -1: the process's own memory */
     void *host;              /* where the simulator sees it */
     uint64_t mapped;         /* bit per card */
@@ -222,7 +225,11 @@ int kfd_do_unmap(struct kfd_process *p, void *arg);
 int kfd_do_available(struct kfd_process *p, void *arg);
 int kfd_do_export(struct kfd_process *p, void *arg);
 int kfd_do_import(struct kfd_process *p, void *arg);
-void kfd_store_put(struct kfd_machine *machine, struct kfd_store *store);
+int kfd_do_dmabuf_info(struct kfd_process *p, void *arg);
+/* Frees memory whose last descriptor was closed since. */
+void kfd_sweep_stores(struct kfd_machine *machine);
+/* All of it, at the machine's end. */
+void kfd_drop_stores(struct kfd_machine *machine);
 /* A number for a file; negative errno (sim_amd.c). */
 int kfd_add_file(struct kfd_process *p, const struct kfd_file *file);
 int kfd_do_create_queue(struct kfd_process *p, void *arg);

@@ -295,6 +295,7 @@ static const struct call calls[] = {
     {0x17, 8, kfd_do_free},
     {0x18, 24, kfd_do_map},
     {0x19, 24, kfd_do_unmap},
+    {0x1c, 32, kfd_do_dmabuf_info},
     {0x1d, 24, kfd_do_import},
     {0x21, 4, set_xnack},
     {0x23, 16, kfd_do_available},

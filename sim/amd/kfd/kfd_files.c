@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "sim/amd/kfd/kfd.h"
+#include "sim/dmabuf.h"
 #include "sim/text.h"
 
 #define TOPOLOGY "/sys/devices/virtual/kfd/kfd/topology/"
@@ -352,7 +353,10 @@ kfd_read_file(struct kfd_machine *machine, const char *path, void *buf,
     const char *rest;
     uint32_t number;
     bool found = false;
+    int n = sim_dmabuf_read_info(path, buf, cap);
 
+    if (n != -ENOENT)
+        return n;
     whole[0] = '\0';
     if ((rest = after_number(path, TOPOLOGY "nodes/", &number))) {
         if (is_denied(machine, number))

@@ -62,6 +62,7 @@ amdsim_machine_destroy(struct kfd_machine *machine)
     for (i = 0; i < machine->n_cards; i++)
         amdsim_destroy(machine->cards[i].gpu);
     amd_dump_destroy(machine->dump);
+    kfd_drop_stores(machine);
     sim_links_destroy(machine->traffic);
     pthread_mutex_destroy(&machine->lock);
     host_free(machine->spec);

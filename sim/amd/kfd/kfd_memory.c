@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "base/alloc.h"
 #include "ioctl/kfd_uapi.h"
 #include "sim/amd/kfd/kfd.h"
+#include "sim/dmabuf.h"
 
 #define TYPE_FLAGS                                                             \
     (KFD_MEM_VRAM | KFD_MEM_GTT | KFD_MEM_USERPTR | KFD_MEM_DOORBELL |         \
@@ -20,6 +22,9 @@
 
 /* Whose memory counts where others use it: pages have no room for more. */
 #define COUNTED_CARDS 15u
+
+/* How names of memory that may be exported begin: then comes the card. */
+#define OWNER_FORMAT "AMD/%s/"
 
 struct kfd_buffer *
 kfd_find_handle(struct kfd_process *p, uint64_t handle)
@@ -114,6 +119,7 @@ check_alloc(struct kfd_process *p, const struct kfd_alloc_memory *args,
         card->machine->bar_mib)
         return kfd_fail(EINVAL, "PUBLIC memory on a card whose window is "
                                 "smaller than its memory");
+    kfd_sweep_stores(card->machine);
     if (counts_as_cards(card->machine, type) &&
         args->size_bytes > card->machine->chip->vram_bytes - card->used_bytes)
         return kfd_fail(ENOMEM, "%llu bytes; %llu of %llu are in use",
@@ -134,19 +140,58 @@ poison_buffer(struct kfd_buffer *buf)
     memset(buf->host, 0xcb, buf->size_bytes < 65536 ? buf->size_bytes : 65536);
 }
 
-void
-kfd_store_put(struct kfd_machine *machine, struct kfd_store *store)
+static void
+free_store(struct kfd_machine *machine, struct kfd_store *store)
 {
-    assert(store->refs > 0);
-    if (--store->refs)
-        return;
-    if (counts_as_cards(machine, store->flags))
+    if (!store->is_import && counts_as_cards(machine, store->flags))
         machine->cards[store->card].used_bytes -= store->size_bytes;
     close(store->fd);
     host_free(store);
 }
 
-/* Maps what the buffer's store is, which the buffer then counts. */
+/* The buffer that had it goes. A dma-buf keeps the memory while a descriptor of
+ * it is open somewhere. */
+static void
+drop_store(struct kfd_machine *machine, struct kfd_store *store)
+{
+    if (store->is_import || !store->was_exported ||
+        !sim_dmabuf_is_out(store->fd)) {
+        free_store(machine, store);
+        return;
+    }
+    store->next = machine->left;
+    machine->left = store;
+}
+
+void
+kfd_sweep_stores(struct kfd_machine *machine)
+{
+    struct kfd_store **link = &machine->left;
+
+    while (*link) {
+        struct kfd_store *store = *link;
+
+        if (sim_dmabuf_is_out(store->fd)) {
+            link = &store->next;
+            continue;
+        }
+        *link = store->next;
+        free_store(machine, store);
+    }
+}
+
+void
+kfd_drop_stores(struct kfd_machine *machine)
+{
+    while (machine->left) {
+        struct kfd_store *store = machine->left;
+
+        machine->left = store->next;
+        free_store(machine, store);
+    }
+}
+
+/* Maps what the buffer's store is, which the buffer then owns. */
 static int
 map_store(struct kfd_buffer *buf, struct kfd_store *store)
 {
@@ -158,8 +203,19 @@ map_store(struct kfd_buffer *buf, struct kfd_store *store)
     buf->host = host;
     buf->store = store;
     buf->fd = store->fd;
-    store->refs++;
     return 0;
+}
+
+/* "AMD/gfx942*2/0/1": the machine, the card, whether its memory is the card's
+ * own. */
+static int
+make_file(const struct kfd_machine *machine, const struct kfd_buffer *buf)
+{
+    char owner[SIM_DMABUF_OWNER_BYTES];
+
+    snprintf(owner, sizeof(owner), OWNER_FORMAT "%u/%u", machine->spec,
+             buf->card, (buf->flags & KFD_MEM_VRAM) != 0);
+    return sim_dmabuf_create(owner, buf->size_bytes);
 }
 
 static int
@@ -170,22 +226,21 @@ back_with_file(struct kfd_machine *machine, struct kfd_buffer *buf)
 
     if (!store)
         return kfd_fail(ENOMEM, "no memory for a buffer");
-    store->refs = 1;
     store->card = buf->card;
     store->flags = buf->flags;
     store->size_bytes = buf->size_bytes;
-    store->fd = memfd_create("simulated memory", MFD_CLOEXEC);
+    store->fd = make_file(machine, buf);
     if (store->fd < 0) {
+        result = store->fd;
         host_free(store);
-        return -errno;
+        return result;
     }
     if (counts_as_cards(machine, store->flags))
         machine->cards[store->card].used_bytes += store->size_bytes;
-    result = ftruncate(store->fd, (off_t)buf->size_bytes) < 0
-                 ? -errno
-                 : map_store(buf, store);
-    kfd_store_put(machine, store); /* the buffer has it, or nobody */
-    if (result == 0)
+    result = map_store(buf, store);
+    if (result < 0)
+        free_store(machine, store);
+    else
         poison_buffer(buf);
     return result;
 }
@@ -237,7 +292,7 @@ free_buffer(struct kfd_machine *machine, struct kfd_buffer *buf)
     if (buf->fd >= 0)
         munmap(buf->host, buf->size_bytes);
     if (buf->store)
-        kfd_store_put(machine, buf->store);
+        drop_store(machine, buf->store);
     else if (buf->fd >= 0)
         close(buf->fd);
     host_free(buf);
@@ -331,56 +386,145 @@ kfd_do_free(struct kfd_process *p, void *arg)
 
 /* ---- as a file ---- */
 
+/* The flags are for the descriptor. Memory of the process is nobody's to hand
+ * on. src: Linux 6.12, kfd_ioctl_export_dmabuf, dma_buf_fd,
+ * amdgpu_gem_prime_export; include/uapi/linux/kfd_ioctl.h, "1.12" */
 int
 kfd_do_export(struct kfd_process *p, void *arg)
 {
     struct kfd_export_dmabuf *args = arg;
     struct kfd_buffer *buf = kfd_find_handle(p, args->handle);
-    struct kfd_file file = {.kind = KFD_FILE_DMABUF};
+    bool can_map;
     int fd;
 
-    if (!buf || !buf->store)
+    if (p->machine->kfd_minor < 12)
+        return kfd_fail(ENOTTY, "KFD 1.%u has no EXPORT_DMABUF",
+                        p->machine->kfd_minor);
+    if (!buf)
+        return kfd_fail(EINVAL, "no memory has handle 0x%llx",
+                        (unsigned long long)args->handle);
+    if (buf->flags & KFD_MEM_USERPTR)
+        return kfd_fail(EPERM, "memory of the process is not exported");
+    if (!buf->store)
         return kfd_fail(EINVAL, "handle 0x%llx is not memory to export",
                         (unsigned long long)args->handle);
-    file.store = buf->store;
-    file.card = buf->card;
-    fd = kfd_add_file(p, &file);
+    can_map = !(buf->flags & KFD_MEM_VRAM) || !p->machine->bar_mib;
+    fd = sim_dmabuf_export(buf->fd, args->flags & O_CLOEXEC, can_map);
     if (fd < 0)
-        return fd;
-    buf->store->refs++;
+        return kfd_fail(-fd, "no descriptor: %s", strerror(-fd));
+    buf->store->was_exported = true;
     args->fd = (uint32_t)fd;
     return 0;
 }
 
-/* Imported memory keeps the flags of its placement; writing and executing are
- * allowed. src: Linux 6.12, import_obj_create */
+/* What a dma-buf is for a machine. */
+struct dmabuf {
+    struct sim_dmabuf file;
+    bool is_amdgpus; /* of a card of this machine: */
+    uint32_t card;
+    bool is_vram;
+};
+
+/* The descriptor's; its file is the caller's to close. */
+static int
+open_dmabuf(struct kfd_process *p, uint32_t fd, struct dmabuf *out)
+{
+    char own[SIM_DMABUF_OWNER_BYTES];
+    unsigned card = 0, is_vram = 0;
+    size_t n;
+    int result;
+
+    memset(out, 0, sizeof(*out));
+    result = sim_dmabuf_import((int)fd, &out->file);
+    if (result == -EBADF)
+        return kfd_fail(EBADF, "file %u is not open", fd);
+    if (result < 0)
+        return kfd_fail(-result, "file %u is not a dma-buf", fd);
+    n = (size_t)snprintf(own, sizeof(own), OWNER_FORMAT, p->machine->spec);
+    if (strncmp(out->file.owner, own, n) == 0 &&
+        sscanf(out->file.owner + n, "%u/%u", &card, &is_vram) == 2 &&
+        card < p->machine->n_cards) {
+        out->is_amdgpus = true;
+        out->card = card;
+        out->is_vram = is_vram;
+    } else if (strncmp(out->file.owner, "AMD/", 4) == 0) {
+        close(out->file.fd);
+        return kfd_fail(EINVAL, "file %u is memory of another machine", fd);
+    }
+    return 0;
+}
+
+/* It tells of the driver's own memory alone. src: Linux 6.12,
+ * kfd_ioctl_get_dmabuf_info, amdgpu_amdkfd_get_dmabuf_info */
+int
+kfd_do_dmabuf_info(struct kfd_process *p, void *arg)
+{
+    struct kfd_dmabuf_info *args = arg;
+    struct dmabuf dmabuf;
+    int result = open_dmabuf(p, args->fd, &dmabuf);
+
+    if (result < 0)
+        return result;
+    close(dmabuf.file.fd);
+    if (!dmabuf.is_amdgpus)
+        return kfd_fail(EINVAL, "file %u is another driver's memory", args->fd);
+    args->size_bytes = dmabuf.file.size_bytes;
+    args->metadata_bytes = 0;
+    args->gpu_id = p->machine->cards[dmabuf.card].gpu_id;
+    args->flags = dmabuf.is_vram ? KFD_MEM_VRAM : KFD_MEM_GTT;
+    if (dmabuf.is_vram && !p->machine->bar_mib)
+        args->flags |= KFD_MEM_PUBLIC;
+    return 0;
+}
+
+/* Memory of the card keeps its placement, that of other drivers is as the
+ * host's; writing and executing are allowed. Nothing looks at the address
+ * before it is mapped. Stricter: memory of another card of the driver goes into
+ * the host's with Linux where PCI does not connect them. src: Linux 6.12,
+ * import_obj_create, amdgpu_gem_prime_import, amdgpu_dma_buf_map */
 int
 kfd_do_import(struct kfd_process *p, void *arg)
 {
     struct kfd_import_dmabuf *args = arg;
     struct kfd_card *card = kfd_card_of(p, args->gpu_id);
-    struct kfd_file *file = kfd_file_of(p, (int)args->fd);
+    struct kfd_store *store;
     struct kfd_buffer *buf;
+    struct dmabuf dmabuf;
     int result;
 
-    if (!card || !file)
+    if (!card)
         return -EINVAL;
-    if (file->kind != KFD_FILE_DMABUF || file->card != card->index)
-        return kfd_fail(EINVAL, "file %u is not memory of the card", args->fd);
     if (!p->vms[card->index].space)
         return kfd_fail(EINVAL, "ACQUIRE_VM comes first");
+    result = open_dmabuf(p, args->fd, &dmabuf);
+    if (result < 0)
+        return result;
     buf = host_calloc(1, sizeof(*buf));
-    if (!buf || host_grow((void **)&p->buffers, &p->cap_buffers,
-                          p->n_buffers + 1, sizeof(*p->buffers)) != 0) {
-        host_free(buf);
-        return kfd_fail(ENOMEM, "no memory for a buffer");
+    store = host_calloc(1, sizeof(*store));
+    if (dmabuf.is_amdgpus && dmabuf.card != card->index)
+        result = kfd_fail(EINVAL, "file %u is memory of card %u, not of %u",
+                          args->fd, dmabuf.card, card->index);
+    else if (!buf || !store ||
+             host_grow((void **)&p->buffers, &p->cap_buffers, p->n_buffers + 1,
+                       sizeof(*p->buffers)) != 0)
+        result = kfd_fail(ENOMEM, "no memory for a buffer");
+    if (result == 0) {
+        *store = (struct kfd_store){
+            .card = card->index,
+            .flags = dmabuf.is_vram ? KFD_MEM_VRAM : KFD_MEM_GTT,
+            .is_import = true,
+            .size_bytes = dmabuf.file.size_bytes,
+            .fd = dmabuf.file.fd,
+        };
+        buf->card = card->index;
+        buf->flags = store->flags | KFD_MEM_WRITABLE | KFD_MEM_EXECUTABLE;
+        buf->va = args->va;
+        buf->size_bytes = store->size_bytes;
+        result = map_store(buf, store);
     }
-    buf->card = card->index;
-    buf->flags = file->store->flags | KFD_MEM_WRITABLE | KFD_MEM_EXECUTABLE;
-    buf->va = args->va;
-    buf->size_bytes = file->store->size_bytes;
-    result = map_store(buf, file->store);
     if (result < 0) {
+        close(dmabuf.file.fd);
+        host_free(store);
         host_free(buf);
         return result;
     }
@@ -506,6 +650,7 @@ kfd_do_available(struct kfd_process *p, void *arg)
 
     if (!card)
         return -EINVAL;
+    kfd_sweep_stores(p->machine);
     args->bytes = p->machine->chip->vram_bytes - card->used_bytes;
     if (!p->machine->chip->is_apu)
         args->bytes &= ~(((uint64_t)2 << 20) - 1);

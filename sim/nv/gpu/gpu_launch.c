@@ -99,13 +99,14 @@ word64(const struct run *r, uint32_t offset)
 
 /* The constant cache may still have what another kernel read there. */
 static bool
-check_constants(struct run *r, uint32_t bank, const uint8_t *data)
+check_constants(struct run *r, uint32_t bank, const uint8_t *data,
+                uint32_t n_bytes)
 {
     const struct nvgpu_bank *b = &r->launch->banks[bank];
     struct nvgpu_chan *chan = r->chan;
     struct nvgpu_constants *c =
         &chan->constants[(b->va >> 6) % ARRAY_LEN(chan->constants)];
-    uint64_t hash = hash_bytes(data, b->size_bytes, b->size_bytes);
+    uint64_t hash = hash_bytes(data, n_bytes, n_bytes);
 
     assert(bank < 8);
     if (c->va == b->va && c->epoch == chan->n_constant_invalidates &&
@@ -118,16 +119,20 @@ check_constants(struct run *r, uint32_t bank, const uint8_t *data)
     return true;
 }
 
+/* As far as the kernel may load from it. A bank's size may go beyond what is
+ * mapped: cards load what is asked for. lead: tinygrad's descriptors have 16
+ * times the size */
 static bool
-read_bank(struct run *r, uint32_t bank, uint8_t *to)
+read_bank(struct run *r, uint32_t bank, uint8_t *to, uint32_t n_bytes)
 {
     const struct nvgpu_bank *b = &r->launch->banks[bank];
     char who[32];
 
     assert(bank < NVGPU_N_BANKS);
     snprintf(who, sizeof(who), "a read of bank %u", bank);
-    return nvgpu_read(r->chan, b->va, to, b->size_bytes, who) &&
-           check_constants(r, bank, to);
+    assert(n_bytes <= b->size_bytes);
+    return nvgpu_read(r->chan, b->va, to, n_bytes, who) &&
+           check_constants(r, bank, to, n_bytes);
 }
 
 static bool
@@ -145,7 +150,8 @@ read_bank0(struct run *r)
                           "parameters end at 0x%x",
                           r->kernel.name, b->size_bytes,
                           r->words->params + r->kernel.param_bytes);
-    return read_bank(r, 0, r->chan->bank[0]);
+    return read_bank(r, 0, r->chan->bank[0],
+                     r->words->params + r->kernel.param_bytes);
 }
 
 static bool
@@ -226,7 +232,7 @@ read_variables(struct run *r)
                               "0x%x",
                               r->kernel.name, r->info.const_bytes,
                               b[3].valid ? b[3].size_bytes : 0);
-        if (!read_bank(r, 3, r->chan->bank[1]))
+        if (!read_bank(r, 3, r->chan->bank[1], b[3].size_bytes))
             return false;
         r->ptx.const_bank = r->chan->bank[1];
         r->ptx.const_bytes = b[3].size_bytes;

@@ -523,6 +523,33 @@ do_card_info(struct call *c, uint64_t addr, uint32_t size_bytes)
     return 0;
 }
 
+/* The one struct that is large. */
+static int
+do_export(struct call *c, uint64_t addr, uint32_t size_bytes)
+{
+    struct rm_machine *machine = c->process->machine;
+    struct nv_export_to_dma_buf_fd call;
+    uint64_t wire[sizeof(call) / 8];
+
+    if (size_bytes !=
+        nv_wire_bytes(&machine->abi, NV_S_NV_EXPORT_TO_DMA_BUF_FD))
+        return rm_fail(EINVAL,
+                       "EXPORT_TO_DMABUF_FD with %u bytes: not this branch's "
+                       "size",
+                       size_bytes);
+    if (!rm_user_read(wire, addr, size_bytes))
+        return rm_fail(EFAULT, "EXPORT_TO_DMABUF_FD at 0x%llx",
+                       (unsigned long long)addr);
+    memset(&call, 0, sizeof(call));
+    nv_wire_unpack(&machine->abi, NV_S_NV_EXPORT_TO_DMA_BUF_FD, wire, &call);
+    call.status = (uint32_t)rm_export_dmabuf(c->process, c->file, &call);
+    nv_wire_pack(&machine->abi, NV_S_NV_EXPORT_TO_DMA_BUF_FD, &call, wire);
+    if (!rm_user_write(addr, wire, size_bytes))
+        return rm_fail(EFAULT, "EXPORT_TO_DMABUF_FD at 0x%llx",
+                       (unsigned long long)addr);
+    return 0;
+}
+
 static const struct escape *
 rm_find_escape(const struct rm_machine *machine, uint32_t number,
                uint32_t size_bytes, bool *out_known)
@@ -576,6 +603,10 @@ call_escape(struct call *c, uint32_t number, uint64_t addr, uint32_t size_bytes)
 static int
 do_escape(struct call *c, uint32_t number, uint64_t addr, uint32_t size_bytes)
 {
+    if (number == NV_ESC_EXPORT_TO_DMABUF_FD)
+        return c->process->files[c->file].kind == RM_FILE_GPU
+                   ? do_export(c, addr, size_bytes)
+                   : rm_fail(EINVAL, "EXPORT_TO_DMABUF_FD not on a node");
     if (number != NV_ESC_CARD_INFO)
         return call_escape(c, number, addr, size_bytes);
     if (c->process->files[c->file].kind != RM_FILE_CTL)

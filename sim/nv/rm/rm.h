@@ -65,6 +65,7 @@ enum rm_status {
     RM_NOT_READY = 0x55,
     RM_NOT_SUPPORTED = 0x56,
     RM_OBJECT_NOT_FOUND = 0x57,
+    RM_OPERATING_SYSTEM = 0x59,
     RM_OUT_OF_RANGE = 0x5b,
     RM_STATE_IN_USE = 0x63,
     RM_UVM_ADDRESS_IN_USE = 0x68,
@@ -72,7 +73,9 @@ enum rm_status {
     RM_WARN_NOTHING_TO_DO = 0x10006,
 };
 
+struct nv_export_to_dma_buf_fd;
 struct nv_memory_alloc;
+struct rm_export;
 struct rm_machine;
 struct rm_mapping;
 struct rm_object;
@@ -141,9 +144,10 @@ struct rm_machine {
     uint64_t sysmem_next_byte;
     struct rm_process *processes;
     struct rm_client *clients;
-    struct rm_vas *spaces; /* all */
-    struct rm_view *views; /* RM_MAP_MEMORY's, all */
-    struct rm_team *teams; /* all */
+    struct rm_vas *spaces;     /* all */
+    struct rm_view *views;     /* RM_MAP_MEMORY's, all */
+    struct rm_team *teams;     /* all */
+    struct rm_export *exports; /* owned: whose descriptors were out */
     uint32_t last_client, last_handle;
     uint32_t last_cid; /* groups and channels are numbered together */
     uint64_t memory_bytes;
@@ -157,6 +161,7 @@ enum rm_mem_kind {
     RM_MEM_VIDEO,
     RM_MEM_SYSTEM,
     RM_MEM_USER,   /* pages of the process, pinned */
+    RM_MEM_IMPORT, /* another driver's dma-buf */
     RM_MEM_WINDOW, /* a card's usermode registers */
     RM_MEM_TEAM    /* what several cards' memory has in common */
 };
@@ -169,7 +174,8 @@ struct rm_mem {
     struct rm_card *card; /* NULL: not of one */
     uint64_t size_bytes;
     uint32_t page_bytes; /* largest that it may be mapped with */
-    int fd;              /* borrowed; -1: user pages */
+    int fd;              /* borrowed; -1: user pages, an import */
+    int own_fd;          /* owned: a file of it alone; -1: none */
     uint64_t file_offset;
     uint8_t *host;        /* as the card sees it; aligned to page_bytes */
     struct rm_team *team; /* owned: of a team's */
@@ -194,6 +200,13 @@ enum rm_status rm_mem_create_system(struct rm_machine *machine,
  * src: observed: H100, 2026-11-22 */
 #define RM_CONTEXT_BYTES 0x52c000u
 
+/* Takes the file on success. */
+enum rm_status rm_mem_import(struct rm_machine *machine, int fd,
+                             uint64_t size_bytes, struct rm_mem **out_mem);
+/* What it was in the file of all memory goes. */
+void rm_mem_punch(const struct rm_mem *mem);
+/* The file to map, and from where on. */
+int rm_mem_file(const struct rm_mem *mem, uint64_t *out_offset);
 void rm_mem_retain(struct rm_mem *mem);
 /* The last one frees it: CPU mappings of it become inaccessible, as the real
  * driver revokes them. NULL is allowed. */
@@ -209,6 +222,16 @@ struct rm_view {
 };
 /* Forgets those of an object that goes. */
 void rm_views_forget(struct rm_object *object);
+
+/* ---- dma-bufs (rm_dmabuf.c) ---------------------------------------------- */
+
+/* On a card's node. */
+enum rm_status rm_export_dmabuf(struct rm_process *process, int file,
+                                struct nv_export_to_dma_buf_fd *p);
+/* Releases memory whose descriptors were closed since; all, at the machine's
+ * end. */
+void rm_exports_sweep(struct rm_machine *machine);
+void rm_exports_drop(struct rm_machine *machine);
 
 /* ---- address spaces (rm_space.c) ----------------------------------------- */
 
@@ -416,6 +439,7 @@ enum rm_status rm_alloc_shared_data(struct rm_alloc *a); /* 0xDE */
 enum rm_status rm_alloc_event(struct rm_alloc *a);       /* 0x79 */
 enum rm_status rm_alloc_peers(struct rm_alloc *a);       /* 0x503B */
 enum rm_status rm_alloc_team(struct rm_alloc *a);        /* 0xFD */
+enum rm_status rm_alloc_os_desc(struct rm_alloc *a);     /* 0x71 */
 
 /* The process has mapped memory: a channel's USERD may be in it. */
 void rm_channels_mapped(struct rm_machine *machine, const struct rm_mapping *m);

@@ -63,7 +63,8 @@ find_notifier(struct rm_client *client, const struct rm_card *card,
     if (!handle)
         return RM_OK;
     object = rm_find_kind(client, handle, RM_KIND_MEMORY);
-    if (!object || object->card != card || object->mem->kind == RM_MEM_USER)
+    if (!object || object->card != card || object->mem->kind == RM_MEM_USER ||
+        object->mem->kind == RM_MEM_IMPORT)
         return rm_refuse(RM_INVALID_OBJECT_HANDLE,
                          "error notifier 0x%x is not memory of this device",
                          handle);
@@ -257,7 +258,7 @@ find_userd(struct rm_alloc *a, const struct nv_channel_alloc *p,
         rm_find_kind(a->client, p->hUserdMemory[0], RM_KIND_MEMORY);
 
     if (!object || object->card != a->object->card ||
-        object->mem->kind == RM_MEM_USER)
+        object->mem->kind == RM_MEM_USER || object->mem->kind == RM_MEM_IMPORT)
         return rm_refuse(RM_INVALID_OBJECT_HANDLE,
                          "hUserdMemory[0] 0x%x is not memory of this device",
                          p->hUserdMemory[0]);

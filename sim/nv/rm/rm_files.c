@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "sim/dmabuf.h"
 #include "sim/text.h"
 
 #define UVM_MAJOR 511 /* dynamic: any number */
@@ -176,7 +177,10 @@ rm_read_file(const struct rm_machine *machine, const char *path, char *buf,
              size_t cap)
 {
     struct sim_text text = {buf, cap, 0};
+    int n = sim_dmabuf_read_info(path, buf, cap);
 
+    if (n != -ENOENT)
+        return n;
     if (!put_proc_file(&text, machine, path))
         return rm_fail(ENOENT, "the simulated machine has no file %s", path);
     return (int)text.n;

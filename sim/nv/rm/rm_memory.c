@@ -102,7 +102,7 @@ new_mem(struct rm_machine *machine, enum rm_mem_kind kind, uint64_t size_bytes,
     mem->kind = kind;
     mem->size_bytes = size_bytes;
     mem->page_bytes = page_bytes;
-    mem->fd = -1;
+    mem->fd = mem->own_fd = -1;
     return mem;
 }
 
@@ -127,6 +127,7 @@ mem_create(struct rm_machine *machine, struct rm_card *card,
     struct rm_mem *mem;
 
     assert(is_pow2(page_bytes) && size_bytes > 0);
+    rm_exports_sweep(machine);
     if (card && size_bytes > machine->chip->vidmem_bytes - card->used_bytes)
         return rm_refuse(RM_NO_MEMORY,
                          "%llu bytes of video memory wanted, %llu of %llu used",
@@ -163,6 +164,42 @@ rm_mem_create_system(struct rm_machine *machine, uint64_t size_bytes,
     assert(size_bytes > 0);
     return mem_create(machine, NULL, align_up(size_bytes, RM_PAGE_BYTES),
                       RM_PAGE_BYTES, out_mem);
+}
+
+enum rm_status
+rm_mem_import(struct rm_machine *machine, int fd, uint64_t size_bytes,
+              struct rm_mem **out_mem)
+{
+    struct rm_mem *mem =
+        new_mem(machine, RM_MEM_IMPORT, align_up(size_bytes, RM_PAGE_BYTES),
+                RM_PAGE_BYTES);
+
+    if (!mem)
+        return RM_NO_MEMORY;
+    mem->host = map_aligned(fd, 0, mem->size_bytes, RM_PAGE_BYTES);
+    if (!mem->host) {
+        host_free(mem);
+        return rm_refuse(RM_NO_MEMORY, "mapping a dma-buf: %s",
+                         strerror(errno));
+    }
+    mem->own_fd = fd;
+    machine->memory_bytes += mem->size_bytes;
+    *out_mem = mem;
+    return RM_OK;
+}
+
+void
+rm_mem_punch(const struct rm_mem *mem)
+{
+    (void)fallocate(mem->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    (off_t)mem->file_offset, (off_t)mem->size_bytes);
+}
+
+int
+rm_mem_file(const struct rm_mem *mem, uint64_t *out_offset)
+{
+    *out_offset = mem->own_fd >= 0 ? 0 : mem->file_offset;
+    return mem->own_fd >= 0 ? mem->own_fd : mem->fd;
 }
 
 void
@@ -204,11 +241,13 @@ rm_mem_release(struct rm_mem *mem)
     if (!mem || --mem->refs > 0)
         return;
     revoke_mappings(mem);
-    if (mem->kind == RM_MEM_VIDEO || mem->kind == RM_MEM_SYSTEM) {
+    if (mem->kind == RM_MEM_VIDEO || mem->kind == RM_MEM_SYSTEM ||
+        mem->kind == RM_MEM_IMPORT)
         munmap(mem->host, mem->size_bytes);
-        (void)fallocate(mem->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                        (off_t)mem->file_offset, (off_t)mem->size_bytes);
-    }
+    if (mem->own_fd >= 0)
+        close(mem->own_fd);
+    else if (mem->kind == RM_MEM_VIDEO || mem->kind == RM_MEM_SYSTEM)
+        rm_mem_punch(mem);
     if (mem->kind == RM_MEM_VIDEO)
         mem->card->used_bytes -= mem->size_bytes;
     if (mem->kind == RM_MEM_TEAM)
@@ -628,7 +667,9 @@ check_view(const struct rm_object *object, const struct nv_os33_fd *call)
     if (mem->team)
         return rm_refuse(RM_NOT_SUPPORTED, "memory 0x%x is a team's",
                          object->handle);
-    if (mem->kind == RM_MEM_USER)
+    /* Stricter: some imports may be mapped. src: os_desc_mem.c,
+     * ALLOW_EXT_SYSMEM_USER_CPU_MAPPING */
+    if (mem->kind == RM_MEM_USER || mem->kind == RM_MEM_IMPORT)
         return rm_refuse(RM_NOT_SUPPORTED,
                          "memory 0x%x is the process' own: it has it mapped",
                          object->handle);

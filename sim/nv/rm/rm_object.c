@@ -377,6 +377,7 @@ static const struct class_row classes[] = {
     {NV01_MEMORY_VIRTUAL, NV_S_NV_MEMORY_VIRTUAL_ALLOC, RM_KIND_CARRIER, RM_KIND_DEVICE, true, true, rm_alloc_dynamic},
     {NV01_MEMORY_LOCAL_USER, NV_S_NV_MEMORY_ALLOC, RM_KIND_MEMORY, RM_KIND_DEVICE, true, false, rm_alloc_video},
     {NV01_MEMORY_SYSTEM, NV_S_NV_MEMORY_ALLOC, RM_KIND_MEMORY, RM_KIND_DEVICE, true, false, rm_alloc_system},
+    {NV01_MEMORY_SYSTEM_OS_DESCRIPTOR, NV_S_NV_OS_DESC_ALLOC, RM_KIND_MEMORY, RM_KIND_DEVICE, true, false, rm_alloc_os_desc},
     {VOLTA_USERMODE_A, NO_STRUCT, RM_KIND_USERMODE, RM_KIND_SUBDEVICE, false, true, rm_alloc_usermode},
     {TURING_USERMODE_A, NO_STRUCT, RM_KIND_USERMODE, RM_KIND_SUBDEVICE, false, true, rm_alloc_usermode},
     {AMPERE_USERMODE_A, NO_STRUCT, RM_KIND_USERMODE, RM_KIND_SUBDEVICE, false, true, rm_alloc_usermode},
