@@ -92,8 +92,19 @@ struct graph_sorted {
     uint32_t n, n_written;
 };
 
+/* What a submission looks at of a queue, together: there are many queues, and
+ * each object that is looked at is a line that the caches may have lost. */
+struct graph_part {
+    struct hcq_stream *stream; /* NULL: the queue has nothing to do */
+    struct hcq_device *dev;
+    const uint64_t *timeline; /* the queue's; the host's address */
+    uint64_t value;           /* it has when the last submission is done */
+    uint64_t *signal;         /* the host's address; NULL: there is none */
+};
+
 /* The streams of a submission. */
 struct graph_copy {
+    struct graph_part parts[HCQ_GRAPH_QUEUES_MAX];    /* once all are bound */
     struct hcq_stream *streams[HCQ_GRAPH_QUEUES_MAX]; /* owned; or NULL */
     /* Owned, or among graph->aliases; or NULL. */
     struct hcq_signal *signals[HCQ_GRAPH_QUEUES_MAX];

@@ -15,6 +15,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "hcq/hcq_order.h"
 #include "hcq/hcq_packet.h"
 #include "hcq/hcq_signal_pages.h"
 
@@ -274,6 +275,15 @@ bind_copy(struct hcq_graph *graph, struct graph_copy *copy)
         if (copy->streams[q])
             BELL_TRY(hcq_stream_end(copy->streams[q]));
     }
+    for (q = 0; q < graph->n_queues; q++) {
+        if (copy->streams[q])
+            copy->parts[q] = (struct graph_part){
+                .stream = copy->streams[q],
+                .dev = graph->queues[q]->dev,
+                .timeline = graph->queues[q]->timeline->host,
+                .signal = copy->signals[q] ? copy->signals[q]->host : NULL,
+            };
+    }
     return BELL_OK;
 }
 
@@ -336,17 +346,22 @@ hcq_graph_bind(struct hcq_graph *graph)
 
 /* ---- waiting ---- */
 
-/* A stream of the copy that is not done, or NULL. */
+/* A stream of the copy that is not done, or NULL. The process is the graph's. */
 static struct hcq_stream *
 find_busy(const struct hcq_graph *graph, const struct graph_copy *copy)
 {
+    struct hcq_stream *busy = NULL;
     uint32_t q;
 
-    for (q = 0; q < graph->n_queues; q++) {
-        if (copy->streams[q] && hcq_stream_busy(copy->streams[q]))
-            return copy->streams[q];
+    for (q = 0; q < graph->n_queues && !busy; q++) {
+        const struct graph_part *part = &copy->parts[q];
+
+        if (part->stream &&
+            __atomic_load_n(part->timeline, __ATOMIC_ACQUIRE) < part->value)
+            busy = part->stream;
     }
-    return NULL;
+    hcq_order_reads();
+    return busy;
 }
 
 /* Lets queues go on that wait for one that does no more: its device is lost, it
@@ -533,15 +548,30 @@ check_parts(const struct hcq_graph *graph, const struct graph_copy *copy)
     uint32_t q;
 
     for (q = 0; q < graph->n_queues; q++) {
-        const struct hcq_stream *stream = copy->streams[q];
-        if (!stream)
+        const struct graph_part *part = &copy->parts[q];
+
+        if (!part->stream)
             continue;
-        if (hcq_device_is_lost(graph->queues[q]->dev))
-            return hcq_lost_report(graph->queues[q]->dev);
-        if (stream->form && stream->form->n_too_large)
-            return hcq_exec_refuse(stream);
+        if (hcq_device_is_lost(part->dev))
+            return hcq_lost_report(part->dev);
+        if (part->stream->form && part->stream->form->n_too_large)
+            return hcq_exec_refuse(part->stream);
     }
     return BELL_OK;
+}
+
+/* All signals begin anew, before any queue is told of its part. Nobody has to
+ * be woken: they wait for more. */
+static void
+clear_signals(const struct hcq_graph *graph, const struct graph_copy *copy)
+{
+    uint32_t q;
+
+    for (q = 0; q < graph->n_queues; q++) {
+        if (copy->parts[q].signal)
+            __atomic_store_n(copy->parts[q].signal, 0, __ATOMIC_RELAXED);
+    }
+    hcq_order_writes();
 }
 
 /* The first queue first: most of the work is there. */
@@ -553,14 +583,14 @@ submit_parts(struct hcq_graph *graph, struct graph_copy *copy, uint64_t *value)
 
     assert(graph->n_used > 1 && copy->streams[0]);
     BELL_TRY(check_parts(graph, copy));
-    for (q = 0; q < graph->n_queues; q++) {
-        if (copy->signals[q])
-            hcq_signal_set(copy->signals[q], 0);
-    }
+    clear_signals(graph, copy);
     BELL_TRY(hcq_stream_submit_part(copy->streams[0], value));
+    copy->parts[0].value = *value;
     for (q = 1; q < graph->n_queues; q++) {
-        if (!copy->streams[q] ||
-            hcq_stream_submit_part(copy->streams[q], NULL) == BELL_OK)
+        struct graph_part *part = &copy->parts[q];
+
+        if (!part->stream ||
+            hcq_stream_submit_part(part->stream, &part->value) == BELL_OK)
             continue;
         graph->state = GRAPH_BROKEN;
         bell_error_prefix("graph '%s' has its part on %s, but not on %s: what "
@@ -575,6 +605,16 @@ submit_parts(struct hcq_graph *graph, struct graph_copy *copy, uint64_t *value)
     if (LOG_ON(LOG_SYNC))
         BELL_TRY(wait_graph_copy(graph, copy, HCQ_WAIT_WHILE_MOVING));
     return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+submit_alone(struct graph_copy *copy, uint64_t *value)
+{
+    bell_status status = hcq_stream_submit(copy->streams[0], value);
+
+    /* it may be under way although a wait behind it failed */
+    copy->parts[0].value = copy->streams[0]->last_value;
+    return status;
 }
 
 bell_status
@@ -597,7 +637,7 @@ hcq_graph_submit(struct hcq_graph *graph, uint64_t *out_value)
     if (graph->n_used > 1)
         BELL_TRY(submit_parts(graph, &graph->copies[which], &value));
     else
-        BELL_TRY(hcq_stream_submit(graph->copies[which].streams[0], &value));
+        BELL_TRY(submit_alone(&graph->copies[which], &value));
     graph->last = which;
     if (out_value)
         *out_value = value;
@@ -607,6 +647,8 @@ hcq_graph_submit(struct hcq_graph *graph, uint64_t *out_value)
 bool
 hcq_graph_busy(const struct hcq_graph *graph)
 {
+    if (hcq_is_inherited(graph->queues[0]->dev))
+        return false;
     return find_busy(graph, &graph->copies[0]) ||
            find_busy(graph, &graph->copies[1]);
 }

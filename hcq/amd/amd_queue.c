@@ -175,6 +175,30 @@ amd_queue_pour(struct amd_queue *queue, const uint32_t *slots, uint64_t n_slots)
 
 /* ---- submission ---------------------------------------------------------- */
 
+/* Slots of a short submission: words, their end, the wake. */
+#define SOON_SLOTS 3u
+
+/* Lines that the next submission writes first. They were last touched a whole
+ * round of the rings ago, and the fence before the doorbell waits for each; so
+ * they are fetched while the card works on this one. */
+static inline void
+fetch_next(const struct amd_queue *queue, const struct amd_push *push,
+           uint64_t value)
+{
+    const struct amd_engine *engine = &queue->engine;
+    uint32_t i;
+
+    for (i = 0; i < SOON_SLOTS; i++)
+        __builtin_prefetch(push->slots + ((push->slot + i) & push->slot_mask) *
+                                             engine->slot_dw,
+                           1);
+    if (engine->finish)
+        __builtin_prefetch(amd_finish_words(engine, value + 1), 1);
+    __builtin_prefetch(push->at, 1);
+    __builtin_prefetch(
+        &queue->ring.records[(value + 1) & (HCQ_RING_RECORDS - 1)], 1);
+}
+
 void
 amd_queue_commit(struct amd_queue *queue, uint64_t value, struct amd_push *push,
                  struct hcq_stream *stream)
@@ -184,6 +208,7 @@ amd_queue_commit(struct amd_queue *queue, uint64_t value, struct amd_push *push,
     hcq_ring_note(&queue->base, value, stream, push->slot);
     queue->channel.put = push->slot * queue_units(queue);
     amd_channel_ring(&queue->channel);
+    fetch_next(queue, push, value);
 }
 
 /* BELL_DEBUG=push: packets that an AQL queue's ring got. */
