@@ -118,6 +118,7 @@ replay(const char *list, uint32_t n, enum hcq_collective_algorithm by,
         rig_bind(&rig, &c, graph, collective);
     }
     hcq_graph_get_info(graph, &info);
+    held = held_ns(&rig, graph);
     before = submissions(&rig);
     memset(&counts, 0, sizeof(counts));
     for (i = 0; i < N_REPLAYS; i++) {
@@ -142,7 +143,6 @@ replay(const char *list, uint32_t n, enum hcq_collective_algorithm by,
                  counts.allocations, counts.locks, counts.calls);
     assert_int_equal(submissions(&rig) - before,
                      (uint64_t)N_REPLAYS * info.n_queues);
-    held = held_ns(&rig, graph);
     print_message("# %s, %s: %u queues, %u submissions of %u replays, %u "
                   "allocations, %u locks, %u calls; host %llu ns, %llu a "
                   "queue, %llu with cards held\n",
