@@ -149,6 +149,9 @@ struct hcq_queue {
     uint64_t sync_va_end;  /* of waits, signals, timestamps and polls */
     uint64_t copy_va_end;  /* of copies, fills and writes */
     uint8_t words;         /* enum hcq_words: of hcq_cs_words */
+    /* A bound stream may set a signal to 0 that it has waited for: nobody looks
+     * at it any more, or not behind a write of 64 bits. */
+    bool clears_signals, clears_behind_write;
 };
 
 struct hcq_patch {
@@ -320,6 +323,15 @@ struct hcq_device_ops {
 
     bell_status (*signal_alloc)(struct hcq_device *dev, uint64_t *out_va,
                                 uint64_t **out_host);
+    /* The same in memory of the device's own that the host sees, too: what it
+     * waits for comes to it there. The host stores to it when need be, by
+     * signal_settle. BELL_E_UNSUPPORTED: there is none. NULL: there never is.
+     * Freed by signal_free. */
+    bell_status (*signal_alloc_near)(struct hcq_device *dev, uint64_t *out_va,
+                                     uint64_t **out_host);
+    /* The device sees what the host has stored to such a signal when this
+     * returns: a round trip. */
+    void (*signal_settle)(struct hcq_device *dev, const struct hcq_signal *sig);
     void (*signal_free)(struct hcq_device *dev, struct hcq_signal *sig);
     /* Wakes host threads and queues that sleep on the signal. NULL: they look
      * for themselves. */
@@ -374,9 +386,11 @@ struct hcq_buffer_node;
 struct hcq_device {
     const struct hcq_device_ops *ops;
     struct process_mark mark; /* of the process that opened it */
+    _Atomic uint64_t epoch;   /* recoveries */
     _Atomic uint32_t lost;    /* the fault is set */
     bool is_told;             /* a recording is made or played: see tell */
     struct hcq_device_info info;
+    bool waits_near;    /* signal_alloc_near has memory, for all its queues */
     bool waits_forever; /* no limit holds: somebody steps through the card */
     uint64_t spin_ns;   /* how long an idle thread spins before it sleeps */
     _Atomic uint64_t still_limit_ns; /* hcq_device_set_timeout */
@@ -399,8 +413,6 @@ struct hcq_device {
     struct hcq_link transfers; /* to and from it, not released; see there */
     uint32_t n_queues_made[HCQ_QUEUE_KIND_COUNT]; /* for names */
     struct hcq_fault fault;
-
-    _Atomic uint64_t epoch; /* recoveries */
 
     uint64_t live_bytes, cached_bytes, cache_limit_bytes;
     uint64_t peak_bytes; /* of live_bytes */
@@ -589,6 +601,10 @@ BELL_MUST_CHECK bell_status hcq_stream_put(struct hcq_stream *stream,
  * when all of them are submitted. */
 BELL_MUST_CHECK bell_status hcq_stream_submit_part(struct hcq_stream *stream,
                                                    uint64_t *out_value);
+
+/* hcq_signal_create of ops->signal_alloc_near. */
+BELL_MUST_CHECK bell_status hcq_signal_create_near(struct hcq_device *dev,
+                                                   struct hcq_signal **out_sig);
 
 /* Raises BELL_E_TIMEOUT with what is wanted, seen and going on. */
 bell_status hcq_timeout_report(struct hcq_device *dev, const char *what);

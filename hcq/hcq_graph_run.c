@@ -123,10 +123,38 @@ emit_waits(const struct hcq_graph *graph, struct graph_copy *copy,
     uint32_t i;
 
     assert((size_t)first + n <= graph->n_waits);
-    for (i = first; i < first + n; i++)
+    for (i = first; i < first + n; i++) {
+        uint32_t of = graph->waits[i].queue;
+        const struct hcq_signal *near = hcq_graph_near(graph, copy, of, queue);
+
         hcq_cs_wait(hcq_stream_cs(copy->streams[queue]),
-                    signal_for(graph, copy, queue, graph->waits[i].queue),
+                    near ? near : signal_for(graph, copy, queue, of),
                     graph->waits[i].moment);
+    }
+}
+
+/* The queue has come to a moment: tells those that wait for it. */
+static void
+emit_moment(const struct hcq_graph *graph, struct graph_copy *copy,
+            uint32_t queue, uint64_t waiters, uint64_t moment)
+{
+    struct hcq_cs *cs = hcq_stream_cs(copy->streams[queue]);
+    bool any_far = false;
+    uint32_t w;
+
+    for (w = 0; waiters >> w; w++) {
+        const struct hcq_signal *near = hcq_graph_near(graph, copy, queue, w);
+
+        if (!(waiters >> w & 1))
+            continue;
+        if (near)
+            hcq_cs_signal(cs, near, moment);
+        any_far |= !near;
+    }
+    if (!any_far)
+        return;
+    hcq_cs_signal(cs, copy->signals[queue], moment);
+    copy->parts[queue].signal = copy->signals[queue]->host;
 }
 
 static void
@@ -154,9 +182,8 @@ emit_command(const struct hcq_graph *graph, struct graph_copy *copy, size_t at)
                      patch_of(graph, copy, command->queue, patch->slot),
                      patch->addend);
     }
-    if (command->signals)
-        hcq_cs_signal(cs, copy->signals[command->queue],
-                      (uint64_t)at + GRAPH_BEGIN + 1);
+    emit_moment(graph, copy, command->queue, command->waiters,
+                (uint64_t)at + GRAPH_BEGIN + 1);
 }
 
 /* The devices that have something to do; NULL in the place of others. */
@@ -239,6 +266,11 @@ create_parts(struct hcq_graph *graph, struct graph_copy *copy, uint32_t q)
     assert(graph->is_used[q] && !copy->streams[q]);
     BELL_TRY(
         hcq_stream_create(graph->queues[q], graph->name, &copy->streams[q]));
+    copy->parts[q] = (struct graph_part){
+        .stream = copy->streams[q],
+        .dev = graph->queues[q]->dev,
+        .timeline = graph->queues[q]->timeline->host,
+    };
     if (graph->aliases)
         copy->signals[q] = (struct hcq_signal *)signal_for(graph, copy, q, q);
     else if (!is_alone)
@@ -264,25 +296,16 @@ bind_copy(struct hcq_graph *graph, struct graph_copy *copy)
         if (graph->is_used[q])
             BELL_TRY(create_parts(graph, copy, q));
     }
-    if (graph->begin_signals)
-        hcq_cs_signal(hcq_stream_cs(copy->streams[0]), copy->signals[0],
-                      GRAPH_BEGIN);
+    BELL_TRY(hcq_graph_near_create(graph, copy));
+    emit_moment(graph, copy, 0, graph->begin_waiters, GRAPH_BEGIN);
     for (i = 0; i < graph->n_commands; i++)
         emit_command(graph, copy, i);
     emit_waits(graph, copy, 0, (uint32_t)graph->n_waits - graph->n_last_waits,
                graph->n_last_waits);
+    hcq_graph_near_emit_clear(graph, copy);
     for (q = 0; q < graph->n_queues; q++) {
         if (copy->streams[q])
             BELL_TRY(hcq_stream_end(copy->streams[q]));
-    }
-    for (q = 0; q < graph->n_queues; q++) {
-        if (copy->streams[q])
-            copy->parts[q] = (struct graph_part){
-                .stream = copy->streams[q],
-                .dev = graph->queues[q]->dev,
-                .timeline = graph->queues[q]->timeline->host,
-                .signal = copy->signals[q] ? copy->signals[q]->host : NULL,
-            };
     }
     return BELL_OK;
 }
@@ -346,7 +369,8 @@ hcq_graph_bind(struct hcq_graph *graph)
 
 /* ---- waiting ---- */
 
-/* A stream of the copy that is not done, or NULL. The process is the graph's. */
+/* A stream of the copy that is not done, or NULL. The process is the graph's.
+ */
 static struct hcq_stream *
 find_busy(const struct hcq_graph *graph, const struct graph_copy *copy)
 {
@@ -379,8 +403,11 @@ let_go_of_streams(struct hcq_graph *graph, struct graph_copy *copy)
         one = hcq_device_status(graph->queues[q]->dev);
         if (one != BELL_OK)
             status = one;
-        if (one != BELL_OK || !hcq_stream_busy(copy->streams[q]))
-            hcq_signal_set(copy->signals[q], GRAPH_GO_ON);
+        if (one != BELL_OK || !hcq_stream_busy(copy->streams[q])) {
+            if (copy->parts[q].signal)
+                hcq_signal_set(copy->signals[q], GRAPH_GO_ON);
+            hcq_graph_near_set(graph, copy, q, GRAPH_GO_ON);
+        }
     }
     return status;
 }
@@ -475,6 +502,10 @@ free_copy(struct hcq_graph *graph, struct graph_copy *copy)
         }
         host_free(copy->patches[q]);
     }
+    if (status != BELL_E_TIMEOUT)
+        hcq_graph_near_destroy(graph, copy);
+    else
+        host_free(copy->near);
     memset(copy, 0, sizeof(*copy));
 }
 
@@ -543,8 +574,9 @@ choose_copy(struct hcq_graph *graph, uint32_t *out)
 
 /* What would have one of several queues refuse its part. */
 static BELL_MUST_CHECK bell_status
-check_parts(const struct hcq_graph *graph, const struct graph_copy *copy)
+check_parts(const struct hcq_graph *graph, struct graph_copy *copy)
 {
+    uint64_t epoch = 0;
     uint32_t q;
 
     for (q = 0; q < graph->n_queues; q++) {
@@ -556,7 +588,10 @@ check_parts(const struct hcq_graph *graph, const struct graph_copy *copy)
             return hcq_lost_report(part->dev);
         if (part->stream->form && part->stream->form->n_too_large)
             return hcq_exec_refuse(part->stream);
+        epoch += atomic_load_explicit(&part->dev->epoch, memory_order_relaxed);
     }
+    if (copy->near)
+        hcq_graph_near_check(graph, copy, epoch);
     return BELL_OK;
 }
 

@@ -354,6 +354,10 @@ amd_queue_make(struct amd_queue *queue, struct amd_device *dev,
     queue->engine.scratch = &queue->scratch;
     queue->base.sync_va_end = queue->base.copy_va_end = AMD_VA_END;
     queue->base.compares_halves = true;
+    /* each of several dies looks at a signal for itself */
+    queue->base.clears_behind_write = amd_dies_meet(&queue->engine);
+    queue->base.clears_signals =
+        queue->engine.is_single || queue->base.clears_behind_write;
     queue->base.ring = &queue->ring;
     queue->base.words = kind == AMD_RING_SDMA ? HCQ_WORDS_SDMA : HCQ_WORDS_PM4;
     BELL_TRY(hcq_ring_init(&queue->ring, ring_bytes, AMD_UNIT_BYTES,
