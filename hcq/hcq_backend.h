@@ -128,25 +128,30 @@ enum hcq_words {
 
 /* Base of every backend's queue. */
 struct hcq_queue {
+    /* A cache line of what each submission looks at: */
     struct hcq_device *dev;
+    struct hcq_signal *timeline; /* owned */
+    struct hcq_ring *ring;       /* a card's (hcq_ring.h); else NULL */
+    uint64_t n_submitted;        /* host thread of the queue */
+    /* The longest expect_ns of what was submitted since the queue was idle. */
+    _Atomic uint64_t expect_ns;
+
+    uint64_t submit_timeout_ns;
     enum hcq_queue_kind kind;
     uint32_t engines; /* as it was asked for; 0: any */
     char name[HCQ_NAME_MAX];
     struct hcq_link link; /* dev->queues */
     struct hcq_link streams;
-    struct hcq_signal *timeline; /* owned */
-    uint64_t n_submitted;        /* host thread of the queue */
-    uint64_t submit_timeout_ns;
-    /* The longest expect_ns of what was submitted since the queue was idle. */
-    _Atomic uint64_t expect_ns;
     struct hcq_cs cs;      /* the fresh stream */
     uint32_t *packets;     /* owned: where fresh streams lie */
-    struct hcq_ring *ring; /* a card's (hcq_ring.h); else NULL */
     struct hcq_link bound; /* streams that may be submitted; dev->lock */
     bool compares_halves;  /* waits look at each half of a value by itself */
     uint64_t sync_va_end;  /* of waits, signals, timestamps and polls */
     uint64_t copy_va_end;  /* of copies, fills and writes */
     uint8_t words;         /* enum hcq_words: of hcq_cs_words */
+    /* A bound stream may set a signal to 0 that it has waited for: nobody looks
+     * at it any more, or not behind a write of 64 bits. */
+    bool clears_signals, clears_behind_write;
 };
 
 struct hcq_patch {
@@ -175,19 +180,19 @@ struct hcq_bound {
 /* A bound stream. Owned by its creator; used by the queue's host thread. */
 struct hcq_stream {
     struct hcq_queue *queue;
-    char name[HCQ_NAME_MAX];
-    struct hcq_link link;  /* queue->streams */
-    struct hcq_link bound; /* queue->bound */
+    struct hcq_bound *form; /* from stream_bind; NULL: not ended */
+    uint64_t last_value;    /* the queue's timeline at the last submission */
     enum hcq_stream_state state;
-    uint64_t last_value; /* the queue's timeline at the last submission */
     struct hcq_cs cs;
+    char name[HCQ_NAME_MAX];
+    struct hcq_link link;      /* queue->streams */
+    struct hcq_link bound;     /* queue->bound */
     struct hcq_patch *patches; /* owned */
     struct hcq_name *names;    /* owned: theirs */
     size_t n_patches, cap_patches, cap_names;
     struct map patch_of; /* hash of a name -> the first patch that has it */
     struct hcq_place *places; /* owned; sorted by patch once ended */
     size_t n_places, cap_places;
-    struct hcq_bound *form; /* from stream_bind; NULL: not ended */
 };
 
 /* ---- devices ------------------------------------------------------------ */
@@ -337,6 +342,15 @@ struct hcq_device_ops {
 
     bell_status (*signal_alloc)(struct hcq_device *dev, uint64_t *out_va,
                                 uint64_t **out_host);
+    /* The same in memory of the device's own that the host sees, too: what it
+     * waits for comes to it there. The host stores to it when need be, by
+     * signal_settle. BELL_E_UNSUPPORTED: there is none. NULL: there never is.
+     * Freed by signal_free. */
+    bell_status (*signal_alloc_near)(struct hcq_device *dev, uint64_t *out_va,
+                                     uint64_t **out_host);
+    /* The device sees what the host has stored to such a signal when this
+     * returns: a round trip. */
+    void (*signal_settle)(struct hcq_device *dev, const struct hcq_signal *sig);
     void (*signal_free)(struct hcq_device *dev, struct hcq_signal *sig);
     /* Wakes host threads and queues that sleep on the signal. NULL: they look
      * for themselves. */
@@ -391,8 +405,11 @@ struct hcq_buffer_node;
 struct hcq_device {
     const struct hcq_device_ops *ops;
     struct process_mark mark; /* of the process that opened it */
+    _Atomic uint64_t epoch;   /* recoveries */
+    _Atomic uint32_t lost;    /* the fault is set */
+    bool is_told;             /* a recording is made or played: see tell */
     struct hcq_device_info info;
-    bool is_told;       /* a recording is made or played: see tell */
+    bool waits_near;    /* signal_alloc_near has memory, for all its queues */
     bool waits_forever; /* no limit holds: somebody steps through the card */
     uint64_t spin_ns;   /* how long an idle thread spins before it sleeps */
     _Atomic uint64_t still_limit_ns; /* hcq_device_set_timeout */
@@ -415,9 +432,6 @@ struct hcq_device {
     struct hcq_link transfers; /* to and from it, not released; see there */
     uint32_t n_queues_made[HCQ_QUEUE_KIND_COUNT]; /* for names */
     struct hcq_fault fault;
-
-    _Atomic uint32_t lost;  /* the fault is set */
-    _Atomic uint64_t epoch; /* recoveries */
 
     uint64_t live_bytes, cached_bytes, cache_limit_bytes;
     uint64_t peak_bytes; /* of live_bytes */
@@ -601,10 +615,15 @@ size_t hcq_memory_homes(struct hcq_device *dev, struct hcq_home *homes,
 BELL_MUST_CHECK bell_status hcq_stream_put(struct hcq_stream *stream,
                                            uint32_t id, uint64_t value);
 
-/* hcq_stream_submit of streams that wait for each other: BELL_DEBUG=sync waits
+/* hcq_stream_submit of streams that wait for each other: the caller has looked
+ * whether the device is this process's and not lost, and BELL_DEBUG=sync waits
  * when all of them are submitted. */
 BELL_MUST_CHECK bell_status hcq_stream_submit_part(struct hcq_stream *stream,
                                                    uint64_t *out_value);
+
+/* hcq_signal_create of ops->signal_alloc_near. */
+BELL_MUST_CHECK bell_status hcq_signal_create_near(struct hcq_device *dev,
+                                                   struct hcq_signal **out_sig);
 
 /* Raises BELL_E_TIMEOUT with what is wanted, seen and going on. */
 bell_status hcq_timeout_report(struct hcq_device *dev, const char *what);

@@ -67,6 +67,7 @@ struct coll_task {
     bool in_place[RANKS_MAX];
     bool has_root_out; /* of a broadcast */
     bool has_team;     /* the devices may form one */
+    bool is_near;      /* signals lie in the memory of who waits */
     /* [a][b]: a's device accesses b's memory */
     bool reads[RANKS_MAX][RANKS_MAX], writes[RANKS_MAX][RANKS_MAX];
     bool is_posted[RANKS_MAX][RANKS_MAX]; /* writes are faster than reads */

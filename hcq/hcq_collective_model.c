@@ -9,9 +9,11 @@
 
 #include "hcq/hcq_backend.h"
 
-/* Fixed costs in ns. guess: waits through host memory 2 us, launches and copies
- * 2.5 us; no card with links was at hand. */
+/* Fixed costs in ns. guess: waits through host memory 2 us, of which one is the
+ * waiter's look that crosses the bus; launches and copies 2.5 us. No card with
+ * links was at hand. */
 #define SIGNAL_NS 2000.0 /* until another queue sees it */
+#define NEAR_NS   1000.0 /* likewise, in the memory of who waits */
 #define SUM_NS    2500.0
 #define COPY_NS   2500.0
 #define NEXT_NS   500.0 /* a command behind another one of its queue */
@@ -39,6 +41,12 @@ static double
 smaller(double a, double b)
 {
     return a < b ? a : b;
+}
+
+static double
+signal_ns(const struct coll_task *t)
+{
+    return t->is_near ? NEAR_NS : SIGNAL_NS;
 }
 
 /* ---- links --------------------------------------------------------------- */
@@ -73,6 +81,7 @@ coll_find_links(const struct hcq_collective_rank *ranks, struct coll_task *t)
 {
     uint32_t a, b;
 
+    t->is_near = true;
     for (a = 0; a < t->n; a++) {
         t->host_rate[a] = assumed_rates[HCQ_LINK_HOST];
         t->is_host_assumed[a] = true;
@@ -83,6 +92,8 @@ coll_find_links(const struct hcq_collective_rank *ranks, struct coll_task *t)
                 continue;
             BELL_TRY(hcq_device_get_link(ranks[a].dev, ranks[b].dev, &link));
             take_link(t, a, b, &link);
+            t->is_near = t->is_near && link.kind > HCQ_LINK_HOST &&
+                         link.writes && ranks[b].dev->waits_near;
         }
     }
     return BELL_OK;
@@ -111,7 +122,8 @@ coll_check_team(const struct hcq_collective_rank *ranks, uint32_t n)
 uint64_t
 coll_ring_chunks(const struct coll_task *t, uint64_t n_bytes)
 {
-    double rate = INFINITY, hops = 2.0 * t->n - 3, fixed = SIGNAL_NS + SUM_NS;
+    double rate = INFINITY, hops = 2.0 * t->n - 3,
+           fixed = signal_ns(t) + SUM_NS;
     double most = (double)n_bytes / RING_BYTES_MIN, square, n = 1;
     uint32_t r;
 
@@ -184,7 +196,7 @@ static double
 fixed_ns(const struct coll_task *t, const struct coll_traffic *traffic)
 {
     uint32_t most = 0, r;
-    double ns = traffic->is_shared ? SIGNAL_NS : 0;
+    double ns = traffic->is_shared ? signal_ns(t) : 0;
 
     for (r = 0; r < t->n; r++)
         most = traffic->n_commands[r] > most ? traffic->n_commands[r] : most;

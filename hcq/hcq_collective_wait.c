@@ -28,23 +28,51 @@ find_running(const struct hcq_graph *graph, uint32_t queue)
     return NULL;
 }
 
+/* The last moment of the queue that others were told of. A waiter that has come
+ * to its end has been told of all that it waited for, and keeps nothing. */
 static uint64_t
-reached(const struct graph_copy *copy, uint32_t queue)
+reached(const struct hcq_graph *graph, const struct graph_copy *copy,
+        uint32_t queue)
 {
-    return copy->signals[queue] ? hcq_signal_value(copy->signals[queue]) : 0;
+    uint64_t most =
+        copy->signals[queue] ? hcq_signal_value(copy->signals[queue]) : 0;
+    uint32_t w;
+
+    for (w = 0; w < graph->n_queues; w++) {
+        const struct hcq_signal *near = hcq_graph_near(graph, copy, queue, w);
+        uint64_t value =
+            near && !hcq_device_is_lost(near->dev) ? hcq_signal_value(near) : 0;
+
+        most = value > most ? value : most;
+    }
+    return most;
+}
+
+/* Who is lost waits for nobody. */
+static bool
+is_told(const struct hcq_graph *graph, const struct graph_copy *copy,
+        uint32_t waiter, const struct graph_wait *wait)
+{
+    const struct hcq_signal *sig =
+        hcq_graph_near(graph, copy, wait->queue, waiter);
+
+    if (!sig)
+        sig = copy->signals[wait->queue];
+    return sig && (hcq_device_is_lost(sig->dev) ||
+                   hcq_signal_value(sig) >= wait->moment);
 }
 
 /* A moment that has not come of these waits; NULL: all have. */
 static const struct graph_wait *
 find_open(const struct hcq_graph *graph, const struct graph_copy *copy,
-          size_t first, uint32_t n)
+          uint32_t queue, size_t first, uint32_t n)
 {
     uint32_t i;
 
     for (i = 0; i < n; i++) {
         const struct graph_wait *wait = &graph->waits[first + i];
 
-        if (reached(copy, wait->queue) < wait->moment)
+        if (!is_told(graph, copy, queue, wait))
             return wait;
     }
     return NULL;
@@ -58,23 +86,24 @@ find_standing(const struct hcq_graph *graph, const struct graph_copy *copy,
               uint32_t queue)
 {
     struct standing at = {NULL, graph->n_queues};
+    uint64_t seen = reached(graph, copy, queue);
     const struct graph_wait *wait = NULL;
     size_t i;
 
     for (i = 0; i < graph->n_commands && !wait; i++) {
         const struct graph_command *command = &graph->commands[i];
 
-        if (command->queue != queue ||
-            i + GRAPH_BEGIN + 1 <= reached(copy, queue))
+        if (command->queue != queue || i + GRAPH_BEGIN + 1 <= seen)
             continue;
-        wait = find_open(graph, copy, command->first_wait, command->n_waits);
+        wait = find_open(graph, copy, queue, command->first_wait,
+                         command->n_waits);
         if (!at.command)
             at.command = command;
-        if (!wait && command->signals)
+        if (!wait && command->waiters)
             return at;
     }
     if (!wait && queue == 0)
-        wait = find_open(graph, copy, graph->n_waits - graph->n_last_waits,
+        wait = find_open(graph, copy, 0, graph->n_waits - graph->n_last_waits,
                          graph->n_last_waits);
     if (wait)
         at.for_queue = wait->queue;

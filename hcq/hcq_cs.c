@@ -775,14 +775,15 @@ expect_submission(struct hcq_queue *queue, uint64_t expect_ns)
 }
 
 static inline __attribute__((always_inline)) bell_status
-submit_cs(struct hcq_cs *cs, bool may_wait, uint64_t *out_value)
+submit_cs(struct hcq_cs *cs, bool is_part, uint64_t *out_value)
 {
     struct hcq_queue *queue = cs->queue;
     const struct hcq_device_ops *ops = queue->dev->ops;
     uint64_t value = queue->n_submitted + 1;
 
     assert(!cs->open);
-    BELL_TRY(check_usable(queue->dev));
+    if (!is_part)
+        BELL_TRY(check_usable(queue->dev));
     if (__builtin_expect(queue->dev->is_told, 0))
         BELL_TRY(hcq_tell_launches(cs));
     if (LOG_ON(LOG_PUSH))
@@ -801,7 +802,7 @@ submit_cs(struct hcq_cs *cs, bool may_wait, uint64_t *out_value)
         cs->stream->last_value = value;
     if (out_value)
         *out_value = value;
-    if (may_wait && LOG_ON(LOG_SYNC))
+    if (!is_part && LOG_ON(LOG_SYNC))
         BELL_TRY(hcq_queue_wait(queue, HCQ_WAIT_WHILE_MOVING));
     return BELL_OK;
 }
@@ -820,7 +821,7 @@ hcq_cs_submit(struct hcq_cs *cs, uint64_t *out_value)
                          cs->queue->name);
     cs->open = false;
     BELL_TRY(hcq_cs_end(cs));
-    BELL_TRY(submit_cs(cs, true, out_value));
+    BELL_TRY(submit_cs(cs, false, out_value));
     return BELL_OK;
 }
 
@@ -835,7 +836,7 @@ hcq_stream_submit(struct hcq_stream *stream, uint64_t *out_value)
                          stream->state == HCQ_STREAM_BUILDING
                              ? "has not been ended"
                              : "failed to build");
-    BELL_TRY(submit_cs(&stream->cs, true, out_value));
+    BELL_TRY(submit_cs(&stream->cs, false, out_value));
     return BELL_OK;
 }
 
@@ -843,6 +844,6 @@ bell_status
 hcq_stream_submit_part(struct hcq_stream *stream, uint64_t *out_value)
 {
     assert(stream->state == HCQ_STREAM_READY);
-    BELL_TRY(submit_cs(&stream->cs, false, out_value));
+    BELL_TRY(submit_cs(&stream->cs, true, out_value));
     return BELL_OK;
 }

@@ -589,14 +589,14 @@ hcq_graph_get_info(const struct hcq_graph *graph,
         .n_commands = (uint32_t)graph->n_commands,
         .n_slots = (uint32_t)graph->n_slots,
         .n_queues = graph->n_used,
-        .n_signals = graph->begin_signals,
+        .n_signals = graph->begin_waiters != 0,
         .n_waits = (uint32_t)graph->n_waits,
     };
     size_t i;
 
     for (i = 0; i < graph->n_commands; i++) {
         const struct graph_command *command = &graph->commands[i];
-        info.n_signals += command->signals;
+        info.n_signals += command->waiters != 0;
         info.n_copies += graph->queues[command->queue]->kind == HCQ_QUEUE_COPY;
     }
     hcq_give_info(out_info, &info, sizeof(info));

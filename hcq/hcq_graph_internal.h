@@ -40,7 +40,7 @@ struct graph_command {
     uint32_t first_patch, n_patches;
     /* from hcq_graph_order: */
     uint32_t queue;
-    bool signals;                 /* its end is waited for by another queue */
+    uint64_t waiters; /* the other queues that wait for its end: bits */
     uint32_t first_wait, n_waits; /* in graph->waits */
 };
 
@@ -92,11 +92,27 @@ struct graph_sorted {
     uint32_t n, n_written;
 };
 
+/* What a submission looks at of a queue, together: there are many queues, and
+ * each object that is looked at is a line that the caches may have lost. */
+struct graph_part {
+    struct hcq_stream *stream; /* NULL: the queue has nothing to do */
+    struct hcq_device *dev;
+    const uint64_t *timeline; /* the queue's; the host's address */
+    uint64_t value;           /* it has when the last submission is done */
+    uint64_t *signal;         /* the host's address; NULL: nobody waits by it */
+};
+
 /* The streams of a submission. */
 struct graph_copy {
+    struct graph_part parts[HCQ_GRAPH_QUEUES_MAX];
     struct hcq_stream *streams[HCQ_GRAPH_QUEUES_MAX]; /* owned; or NULL */
     /* Owned, or among graph->aliases; or NULL. */
     struct hcq_signal *signals[HCQ_GRAPH_QUEUES_MAX];
+    /* Owned: [queue * n_queues + waiter], in the waiter's memory; NULL in the
+     * place of those that do not wait, or do so for `signals`. Or NULL. */
+    struct hcq_signal **near;
+    bool is_near_dirty;  /* a value there may be any */
+    uint64_t near_epoch; /* sum of the devices' epochs when it was not */
     uint32_t *patches[HCQ_GRAPH_QUEUES_MAX]; /* owned; by slot; or NULL */
 };
 
@@ -141,7 +157,7 @@ struct hcq_graph {
     struct graph_wait *waits; /* of commands, then of the end */
     size_t n_waits, cap_waits;
     uint32_t n_last_waits; /* the last of them: the first queue's, at the end */
-    bool begin_signals;    /* the first queue's begin is waited for */
+    uint64_t begin_waiters; /* for the first queue's begin: bits */
     /* Fixed: by address of the device that uses it, and by home, where that is
      * known, there are several devices and slots with a home. */
     struct graph_ranges written, read, home_written, home_read;
@@ -180,6 +196,32 @@ void hcq_graph_free_stages(struct hcq_graph *graph);
 /* The number of the device among those of the graph; n_devs: none of them. */
 uint32_t hcq_graph_device(const struct hcq_graph *graph,
                           const struct hcq_device *dev);
+
+/* ---- signals in the memory of who waits (hcq_graph_near.c) ---- */
+
+/* Makes them, of a copy, for pairs of queues where all that is needed is
+ * there. */
+BELL_MUST_CHECK bell_status hcq_graph_near_create(struct hcq_graph *graph,
+                                                  struct graph_copy *copy);
+void hcq_graph_near_destroy(struct hcq_graph *graph, struct graph_copy *copy);
+/* Waiters set theirs to 0 when they have come to their end. */
+void hcq_graph_near_emit_clear(const struct hcq_graph *graph,
+                               struct graph_copy *copy);
+/* Before a submission whose `epoch` is the sum of its devices': the host sets
+ * all to 0 where a device may have left another value. */
+void hcq_graph_near_check(const struct hcq_graph *graph,
+                          struct graph_copy *copy, uint64_t epoch);
+/* Lets those go on that wait for the queue. */
+void hcq_graph_near_set(const struct hcq_graph *graph, struct graph_copy *copy,
+                        uint32_t of, uint64_t value);
+
+/* The signal by which `queue` tells `waiter`; NULL: that of the queue. */
+static inline struct hcq_signal *
+hcq_graph_near(const struct hcq_graph *graph, const struct graph_copy *copy,
+               uint32_t queue, uint32_t waiter)
+{
+    return copy->near ? copy->near[queue * graph->n_queues + waiter] : NULL;
+}
 
 /* Makes the streams, in all copies. */
 BELL_MUST_CHECK bell_status hcq_graph_bind(struct hcq_graph *graph);

@@ -711,10 +711,10 @@ add_wait(struct order *o, uint32_t queue, uint32_t of, uint32_t moment)
     graph->waits[graph->n_waits++] = (struct graph_wait){of, moment};
     o->known[queue][of] = moment;
     if (moment == GRAPH_BEGIN) {
-        graph->begin_signals = true;
+        graph->begin_waiters |= 1ull << queue;
         return true;
     }
-    graph->commands[moment - moment_of(0)].signals = true;
+    graph->commands[moment - moment_of(0)].waiters |= 1ull << queue;
     for (i = 0; i < graph->n_queues; i++)
         o->known[queue][i] = greater(
             o->known[queue][i],

@@ -15,6 +15,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "hcq/hcq_order.h"
 #include "hcq/hcq_packet.h"
 #include "hcq/hcq_signal_pages.h"
 
@@ -122,10 +123,38 @@ emit_waits(const struct hcq_graph *graph, struct graph_copy *copy,
     uint32_t i;
 
     assert((size_t)first + n <= graph->n_waits);
-    for (i = first; i < first + n; i++)
+    for (i = first; i < first + n; i++) {
+        uint32_t of = graph->waits[i].queue;
+        const struct hcq_signal *near = hcq_graph_near(graph, copy, of, queue);
+
         hcq_cs_wait(hcq_stream_cs(copy->streams[queue]),
-                    signal_for(graph, copy, queue, graph->waits[i].queue),
+                    near ? near : signal_for(graph, copy, queue, of),
                     graph->waits[i].moment);
+    }
+}
+
+/* The queue has come to a moment: tells those that wait for it. */
+static void
+emit_moment(const struct hcq_graph *graph, struct graph_copy *copy,
+            uint32_t queue, uint64_t waiters, uint64_t moment)
+{
+    struct hcq_cs *cs = hcq_stream_cs(copy->streams[queue]);
+    bool any_far = false;
+    uint32_t w;
+
+    for (w = 0; waiters >> w; w++) {
+        const struct hcq_signal *near = hcq_graph_near(graph, copy, queue, w);
+
+        if (!(waiters >> w & 1))
+            continue;
+        if (near)
+            hcq_cs_signal(cs, near, moment);
+        any_far |= !near;
+    }
+    if (!any_far)
+        return;
+    hcq_cs_signal(cs, copy->signals[queue], moment);
+    copy->parts[queue].signal = copy->signals[queue]->host;
 }
 
 static void
@@ -153,9 +182,8 @@ emit_command(const struct hcq_graph *graph, struct graph_copy *copy, size_t at)
                      patch_of(graph, copy, command->queue, patch->slot),
                      patch->addend);
     }
-    if (command->signals)
-        hcq_cs_signal(cs, copy->signals[command->queue],
-                      (uint64_t)at + GRAPH_BEGIN + 1);
+    emit_moment(graph, copy, command->queue, command->waiters,
+                (uint64_t)at + GRAPH_BEGIN + 1);
 }
 
 /* The devices that have something to do; NULL in the place of others. */
@@ -238,6 +266,11 @@ create_parts(struct hcq_graph *graph, struct graph_copy *copy, uint32_t q)
     assert(graph->is_used[q] && !copy->streams[q]);
     BELL_TRY(
         hcq_stream_create(graph->queues[q], graph->name, &copy->streams[q]));
+    copy->parts[q] = (struct graph_part){
+        .stream = copy->streams[q],
+        .dev = graph->queues[q]->dev,
+        .timeline = graph->queues[q]->timeline->host,
+    };
     if (graph->aliases)
         copy->signals[q] = (struct hcq_signal *)signal_for(graph, copy, q, q);
     else if (!is_alone)
@@ -263,13 +296,13 @@ bind_copy(struct hcq_graph *graph, struct graph_copy *copy)
         if (graph->is_used[q])
             BELL_TRY(create_parts(graph, copy, q));
     }
-    if (graph->begin_signals)
-        hcq_cs_signal(hcq_stream_cs(copy->streams[0]), copy->signals[0],
-                      GRAPH_BEGIN);
+    BELL_TRY(hcq_graph_near_create(graph, copy));
+    emit_moment(graph, copy, 0, graph->begin_waiters, GRAPH_BEGIN);
     for (i = 0; i < graph->n_commands; i++)
         emit_command(graph, copy, i);
     emit_waits(graph, copy, 0, (uint32_t)graph->n_waits - graph->n_last_waits,
                graph->n_last_waits);
+    hcq_graph_near_emit_clear(graph, copy);
     for (q = 0; q < graph->n_queues; q++) {
         if (copy->streams[q])
             BELL_TRY(hcq_stream_end(copy->streams[q]));
@@ -336,17 +369,23 @@ hcq_graph_bind(struct hcq_graph *graph)
 
 /* ---- waiting ---- */
 
-/* A stream of the copy that is not done, or NULL. */
+/* A stream of the copy that is not done, or NULL. The process is the graph's.
+ */
 static struct hcq_stream *
 find_busy(const struct hcq_graph *graph, const struct graph_copy *copy)
 {
+    struct hcq_stream *busy = NULL;
     uint32_t q;
 
-    for (q = 0; q < graph->n_queues; q++) {
-        if (copy->streams[q] && hcq_stream_busy(copy->streams[q]))
-            return copy->streams[q];
+    for (q = 0; q < graph->n_queues && !busy; q++) {
+        const struct graph_part *part = &copy->parts[q];
+
+        if (part->stream &&
+            __atomic_load_n(part->timeline, __ATOMIC_ACQUIRE) < part->value)
+            busy = part->stream;
     }
-    return NULL;
+    hcq_order_reads();
+    return busy;
 }
 
 /* Lets queues go on that wait for one that does no more: its device is lost, it
@@ -364,8 +403,11 @@ let_go_of_streams(struct hcq_graph *graph, struct graph_copy *copy)
         one = hcq_device_status(graph->queues[q]->dev);
         if (one != BELL_OK)
             status = one;
-        if (one != BELL_OK || !hcq_stream_busy(copy->streams[q]))
-            hcq_signal_set(copy->signals[q], GRAPH_GO_ON);
+        if (one != BELL_OK || !hcq_stream_busy(copy->streams[q])) {
+            if (copy->parts[q].signal)
+                hcq_signal_set(copy->signals[q], GRAPH_GO_ON);
+            hcq_graph_near_set(graph, copy, q, GRAPH_GO_ON);
+        }
     }
     return status;
 }
@@ -460,6 +502,10 @@ free_copy(struct hcq_graph *graph, struct graph_copy *copy)
         }
         host_free(copy->patches[q]);
     }
+    if (status != BELL_E_TIMEOUT)
+        hcq_graph_near_destroy(graph, copy);
+    else
+        host_free(copy->near);
     memset(copy, 0, sizeof(*copy));
 }
 
@@ -528,20 +574,39 @@ choose_copy(struct hcq_graph *graph, uint32_t *out)
 
 /* What would have one of several queues refuse its part. */
 static BELL_MUST_CHECK bell_status
-check_parts(const struct hcq_graph *graph, const struct graph_copy *copy)
+check_parts(const struct hcq_graph *graph, struct graph_copy *copy)
+{
+    uint64_t epoch = 0;
+    uint32_t q;
+
+    for (q = 0; q < graph->n_queues; q++) {
+        const struct graph_part *part = &copy->parts[q];
+
+        if (!part->stream)
+            continue;
+        if (hcq_device_is_lost(part->dev))
+            return hcq_lost_report(part->dev);
+        if (part->stream->form && part->stream->form->n_too_large)
+            return hcq_exec_refuse(part->stream);
+        epoch += atomic_load_explicit(&part->dev->epoch, memory_order_relaxed);
+    }
+    if (copy->near)
+        hcq_graph_near_check(graph, copy, epoch);
+    return BELL_OK;
+}
+
+/* All signals begin anew, before any queue is told of its part. Nobody has to
+ * be woken: they wait for more. */
+static void
+clear_signals(const struct hcq_graph *graph, const struct graph_copy *copy)
 {
     uint32_t q;
 
     for (q = 0; q < graph->n_queues; q++) {
-        const struct hcq_stream *stream = copy->streams[q];
-        if (!stream)
-            continue;
-        if (hcq_device_is_lost(graph->queues[q]->dev))
-            return hcq_lost_report(graph->queues[q]->dev);
-        if (stream->form && stream->form->n_too_large)
-            return hcq_exec_refuse(stream);
+        if (copy->parts[q].signal)
+            __atomic_store_n(copy->parts[q].signal, 0, __ATOMIC_RELAXED);
     }
-    return BELL_OK;
+    hcq_order_writes();
 }
 
 /* The first queue first: most of the work is there. */
@@ -553,14 +618,14 @@ submit_parts(struct hcq_graph *graph, struct graph_copy *copy, uint64_t *value)
 
     assert(graph->n_used > 1 && copy->streams[0]);
     BELL_TRY(check_parts(graph, copy));
-    for (q = 0; q < graph->n_queues; q++) {
-        if (copy->signals[q])
-            hcq_signal_set(copy->signals[q], 0);
-    }
+    clear_signals(graph, copy);
     BELL_TRY(hcq_stream_submit_part(copy->streams[0], value));
+    copy->parts[0].value = *value;
     for (q = 1; q < graph->n_queues; q++) {
-        if (!copy->streams[q] ||
-            hcq_stream_submit_part(copy->streams[q], NULL) == BELL_OK)
+        struct graph_part *part = &copy->parts[q];
+
+        if (!part->stream ||
+            hcq_stream_submit_part(part->stream, &part->value) == BELL_OK)
             continue;
         graph->state = GRAPH_BROKEN;
         bell_error_prefix("graph '%s' has its part on %s, but not on %s: what "
@@ -575,6 +640,16 @@ submit_parts(struct hcq_graph *graph, struct graph_copy *copy, uint64_t *value)
     if (LOG_ON(LOG_SYNC))
         BELL_TRY(wait_graph_copy(graph, copy, HCQ_WAIT_WHILE_MOVING));
     return BELL_OK;
+}
+
+static BELL_MUST_CHECK bell_status
+submit_alone(struct graph_copy *copy, uint64_t *value)
+{
+    bell_status status = hcq_stream_submit(copy->streams[0], value);
+
+    /* it may be under way although a wait behind it failed */
+    copy->parts[0].value = copy->streams[0]->last_value;
+    return status;
 }
 
 bell_status
@@ -597,7 +672,7 @@ hcq_graph_submit(struct hcq_graph *graph, uint64_t *out_value)
     if (graph->n_used > 1)
         BELL_TRY(submit_parts(graph, &graph->copies[which], &value));
     else
-        BELL_TRY(hcq_stream_submit(graph->copies[which].streams[0], &value));
+        BELL_TRY(submit_alone(&graph->copies[which], &value));
     graph->last = which;
     if (out_value)
         *out_value = value;
@@ -607,6 +682,8 @@ hcq_graph_submit(struct hcq_graph *graph, uint64_t *out_value)
 bool
 hcq_graph_busy(const struct hcq_graph *graph)
 {
+    if (hcq_is_inherited(graph->queues[0]->dev))
+        return false;
     return find_busy(graph, &graph->copies[0]) ||
            find_busy(graph, &graph->copies[1]);
 }

@@ -36,22 +36,18 @@
 #define NAPS_NS       5000000u
 #define LOOK_EVERY_NS 500000u
 
-bell_status
-hcq_signal_create(struct hcq_device *dev, uint64_t value,
-                  struct hcq_signal **out_sig)
+static BELL_MUST_CHECK bell_status
+create_signal(struct hcq_device *dev, bool is_near, uint64_t value,
+              struct hcq_signal **out_sig)
 {
-    struct hcq_signal_node *node;
+    struct hcq_signal_node *node = host_calloc(1, sizeof(*node));
     bell_status status;
 
-    if (!dev || !out_sig)
-        return bell_fail(BELL_BAD_MISSING, "signal create: %s is NULL",
-                         dev ? "the result" : "the device");
-    BELL_TRY(hcq_check_process(dev));
-    node = host_calloc(1, sizeof(*node));
     if (!node)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for a signal",
                          dev->info.name);
-    status = dev->ops->signal_alloc(dev, &node->pub.va, &node->pub.host);
+    status = (is_near ? dev->ops->signal_alloc_near : dev->ops->signal_alloc)(
+        dev, &node->pub.va, &node->pub.host);
     if (status != BELL_OK) {
         host_free(node);
         return status;
@@ -63,6 +59,29 @@ hcq_signal_create(struct hcq_device *dev, uint64_t value,
     hcq_link_add(&dev->signals, &node->link);
     pthread_mutex_unlock(&dev->lock);
     *out_sig = &node->pub;
+    return BELL_OK;
+}
+
+bell_status
+hcq_signal_create(struct hcq_device *dev, uint64_t value,
+                  struct hcq_signal **out_sig)
+{
+    if (!dev || !out_sig)
+        return bell_fail(BELL_BAD_MISSING, "signal create: %s is NULL",
+                         dev ? "the result" : "the device");
+    BELL_TRY(hcq_check_process(dev));
+    BELL_TRY(create_signal(dev, false, value, out_sig));
+    return BELL_OK;
+}
+
+bell_status
+hcq_signal_create_near(struct hcq_device *dev, struct hcq_signal **out_sig)
+{
+    if (!dev->ops->signal_alloc_near)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s has no memory of its own for signals",
+                         dev->info.name);
+    BELL_TRY(create_signal(dev, true, 0, out_sig));
     return BELL_OK;
 }
 

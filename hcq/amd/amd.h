@@ -86,6 +86,8 @@ enum amd_mem_kind {
     AMD_MEM_VRAM,    /* on the card; the CPU may not see it */
     AMD_MEM_VISIBLE, /* on the card, mapped for the CPU if the window is large;
                       * else AMD_MEM_VRAM is made */
+    AMD_MEM_NEAR,    /* on the card, mapped for the CPU, whose window is large;
+                      * no card caches it */
     AMD_MEM_GTT,     /* host memory, coherent and uncached for the card */
     AMD_MEM_KIND_COUNT
 };
@@ -224,8 +226,9 @@ struct amd_device {
     struct amd_topology topology;
     struct amd_scratch scratch;       /* sizes; base.lock */
     struct amd_program move;          /* made with the first compute queue */
-    struct hcq_signal_pages *signals; /* owned */
-    struct amd_control *control;      /* owned: amd_kfd.h */
+    struct hcq_signal_pages *signals; /* owned: in host memory */
+    struct hcq_signal_pages *near_signals; /* owned: on the card */
+    struct amd_control *control;           /* owned: amd_kfd.h */
 };
 
 static inline struct amd_device *

@@ -22,6 +22,8 @@
 #ifndef BELL_HCQ_AMD_AMD_COMMAND_H
 #define BELL_HCQ_AMD_AMD_COMMAND_H
 
+#include <string.h>
+
 #include "hcq/amd/amd.h"
 
 void amd_engine_init(struct amd_engine *engine, const struct amd_device *dev,
@@ -84,6 +86,14 @@ amd_dies_meet(const struct amd_engine *engine)
  * packet behind them has waited for all dies. More than twice as many
  * submissions as can be outstanding. */
 #define AMD_FINISH_UNITS (2 * HCQ_RING_RECORDS)
+
+/* Where the release of that value lies, where there are several dies. */
+static inline uint32_t *
+amd_finish_words(const struct amd_engine *engine, uint64_t value)
+{
+    return engine->finish +
+           value % AMD_FINISH_UNITS * (AMD_UNIT_BYTES / sizeof(uint32_t));
+}
 
 /* Upper bounds of what the functions below write. */
 #define AMD_FINISH_DW 16u
@@ -152,7 +162,12 @@ amd_fresh_slots(const struct amd_engine *engine)
 }
 
 /* Words at push->at, n_dw of them. */
-void amd_put(struct amd_push *push, const uint32_t *words, uint32_t n_dw);
+static inline void
+amd_put(struct amd_push *push, const uint32_t *words, uint32_t n_dw)
+{
+    memcpy(push->at, words, n_dw * sizeof(words[0]));
+    push->at += n_dw;
+}
 
 /* ---- per kind of ring (amd_pm4.c, amd_sdma.c) ---- */
 

@@ -131,6 +131,7 @@ amd_device_release(struct hcq_device *base)
 
     if (dev->process) {
         hcq_signal_pages_destroy(dev->signals);
+        hcq_signal_pages_destroy(dev->near_signals);
         amd_scratch_close(dev);
         amd_mem_free(dev, &dev->move.code);
         amd_process_unpark(dev);
@@ -273,6 +274,8 @@ amd_device_open(struct hcq_device *base, unsigned idx, const char *interface)
     BELL_TRY(choose_gen(dev));
     BELL_TRY(choose_bound(dev));
     BELL_TRY(choose_wait(dev));
+    base->waits_near =
+        amd_has_near(dev) && (dev->topology.n_xcc == 1 || dev->binds_pm4);
     BELL_TRY(amd_card_open(dev->process, idx));
     BELL_TRY(check_stopped(dev));
     amd_fill_info(dev);
@@ -395,6 +398,8 @@ static const struct hcq_device_ops amd_ops = {
     .mem_read = amd_buffer_read,
     .tell = amd_device_tell,
     .signal_alloc = amd_signal_alloc,
+    .signal_alloc_near = amd_signal_alloc_near,
+    .signal_settle = amd_signal_settle,
     .signal_free = amd_signal_free,
     .signal_sleep = amd_signal_sleep,
     .signal_map = amd_signal_map,

@@ -165,13 +165,6 @@ amd_packet_fix(const struct hcq_cs *cs, struct hcq_packet *packet,
 
 /* ---- slots --------------------------------------------------------------- */
 
-void
-amd_put(struct amd_push *push, const uint32_t *words, uint32_t n_dw)
-{
-    memcpy(push->at, words, n_dw * sizeof(words[0]));
-    push->at += n_dw;
-}
-
 /* Slots as they are; the first word of each counts when it is written. Inlined
  * for each size, so that what is copied is a constant. */
 static inline __attribute__((always_inline)) void
@@ -364,9 +357,7 @@ finish_apart(struct amd_push *push, uint64_t va, uint64_t value)
     assert(!push->engine->is_single);
     amd_push_end(push);
     at = push->at;
-    push->at = push->piece =
-        push->engine->finish +
-        value % AMD_FINISH_UNITS * (AMD_UNIT_BYTES / sizeof(uint32_t));
+    push->at = push->piece = amd_finish_words(push->engine, value);
     amd_pm4_signal(push, va, value);
     amd_push_end(push);
     push->at = push->piece = at;

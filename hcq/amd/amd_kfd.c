@@ -76,6 +76,9 @@ memory_flags(enum amd_mem_kind kind, bool is_user)
     if (kind == AMD_MEM_GTT)
         return KFD_MEM_GTT | KFD_MEM_COHERENT | KFD_MEM_UNCACHED |
                KFD_MEM_PUBLIC | DEVICE_FLAGS;
+    if (kind == AMD_MEM_NEAR)
+        return KFD_MEM_VRAM | KFD_MEM_COHERENT | KFD_MEM_UNCACHED |
+               KFD_MEM_PUBLIC | DEVICE_FLAGS;
     return KFD_MEM_VRAM | DEVICE_FLAGS |
            (kind == AMD_MEM_VISIBLE ? KFD_MEM_PUBLIC : 0);
 }

@@ -267,6 +267,12 @@ bell_status amd_buffer_read(struct hcq_device *base, uint64_t va, void *data,
                             uint64_t size_bytes);
 bell_status amd_signal_alloc(struct hcq_device *base, uint64_t *out_va,
                              uint64_t **out_host);
+/* Whether the host sees memory of the card's own, and the device is not
+ * recorded: a recording knows where it answers in host memory alone. */
+bool amd_has_near(const struct amd_device *dev);
+bell_status amd_signal_alloc_near(struct hcq_device *base, uint64_t *out_va,
+                                  uint64_t **out_host);
+void amd_signal_settle(struct hcq_device *base, const struct hcq_signal *sig);
 void amd_signal_free(struct hcq_device *base, struct hcq_signal *sig);
 void amd_signal_sleep(struct hcq_signal *sig, uint64_t seen, uint64_t max_ns);
 bell_status amd_signal_map(struct hcq_device *base,

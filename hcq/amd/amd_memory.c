@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "hcq/amd/amd_kfd.h"
+#include "hcq/hcq_order.h"
 #include "ioctl/kfd_uapi.h"
 #include "ioctl/kio.h"
 
@@ -576,16 +577,16 @@ amd_buffer_import(struct hcq_device *base, int fd, uint64_t size_bytes,
 /* ---- signals ------------------------------------------------------------- */
 
 static bell_status
-amd_signal_page_alloc(void *user, struct hcq_signal_page *out_page)
+alloc_signal_page(struct amd_device *dev, enum amd_mem_kind kind,
+                  struct hcq_signal_page *out_page)
 {
-    struct amd_device *dev = user;
     struct amd_mem *mem = host_calloc(1, sizeof(*mem));
     bell_status status;
 
     if (!mem)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for signals",
                          dev->base.info.name);
-    status = amd_mem_alloc(dev, HCQ_SIGNAL_PAGE_BYTES, AMD_MEM_GTT, mem);
+    status = amd_mem_alloc(dev, HCQ_SIGNAL_PAGE_BYTES, kind, mem);
     if (status != BELL_OK) {
         host_free(mem);
         return status;
@@ -597,6 +598,18 @@ amd_signal_page_alloc(void *user, struct hcq_signal_page *out_page)
         .host = (uint8_t *)(uintptr_t)mem->va,
     };
     return BELL_OK;
+}
+
+static bell_status
+amd_signal_page_alloc(void *user, struct hcq_signal_page *out_page)
+{
+    return alloc_signal_page(user, AMD_MEM_GTT, out_page);
+}
+
+static bell_status
+amd_near_page_alloc(void *user, struct hcq_signal_page *out_page)
+{
+    return alloc_signal_page(user, AMD_MEM_NEAR, out_page);
 }
 
 static void
@@ -614,7 +627,13 @@ amd_signals_open(struct amd_device *dev)
         .release = amd_signal_page_release,
     };
 
-    return hcq_signal_pages_create(&ops, dev, &dev->signals);
+    static const struct hcq_signal_page_ops near_ops = {
+        .alloc = amd_near_page_alloc,
+        .release = amd_signal_page_release,
+    };
+
+    BELL_TRY(hcq_signal_pages_create(&ops, dev, &dev->signals));
+    return hcq_signal_pages_create(&near_ops, dev, &dev->near_signals);
 }
 
 bell_status
@@ -624,10 +643,43 @@ amd_signal_alloc(struct hcq_device *base, uint64_t *out_va, uint64_t **out_host)
                                   out_host);
 }
 
+bool
+amd_has_near(const struct amd_device *dev)
+{
+    return dev->topology.large_bar && !dev->topology.has_host_memory &&
+           !kio_watches(dev->process->kio);
+}
+
+bell_status
+amd_signal_alloc_near(struct hcq_device *base, uint64_t *out_va,
+                      uint64_t **out_host)
+{
+    struct amd_device *dev = amd_device_of(base);
+
+    if (!amd_has_near(dev))
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: signals stay in host memory: the card's own is "
+                         "not seen by the host, or none, or recorded",
+                         base->info.name);
+    return hcq_signal_pages_alloc(dev->near_signals, out_va, out_host);
+}
+
+void
+amd_signal_settle(struct hcq_device *base, const struct hcq_signal *sig)
+{
+    const struct amd_device *dev = amd_device_of(base);
+
+    hcq_flush_writes();
+    flush_window(dev->process, dev->card,
+                 (const volatile uint8_t *)(const void *)sig->host);
+}
+
+/* One of the two has it. */
 void
 amd_signal_free(struct hcq_device *base, struct hcq_signal *sig)
 {
     hcq_signal_pages_free(amd_device_of(base)->signals, sig->va);
+    hcq_signal_pages_free(amd_device_of(base)->near_signals, sig->va);
 }
 
 /* A wait that is not soon over sleeps in the kernel, which the end of each
@@ -691,5 +743,6 @@ amd_signal_map(struct hcq_device *base, const struct hcq_signal *sig,
         return bell_fail(BELL_E_UNSUPPORTED, "%s cannot use a signal of %s",
                          base->info.name, sig->dev->info.name);
     hcq_signal_pages_each(other->signals, map_page_of, &map);
+    hcq_signal_pages_each(other->near_signals, map_page_of, &map);
     return map.status;
 }

@@ -175,6 +175,30 @@ amd_queue_pour(struct amd_queue *queue, const uint32_t *slots, uint64_t n_slots)
 
 /* ---- submission ---------------------------------------------------------- */
 
+/* Slots of a short submission: words, their end, the wake. */
+#define SOON_SLOTS 3u
+
+/* Lines that the next submission writes first. They were last touched a whole
+ * round of the rings ago, and the fence before the doorbell waits for each; so
+ * they are fetched while the card works on this one. */
+static inline void
+fetch_next(const struct amd_queue *queue, const struct amd_push *push,
+           uint64_t value)
+{
+    const struct amd_engine *engine = &queue->engine;
+    uint32_t i;
+
+    for (i = 0; i < SOON_SLOTS; i++)
+        __builtin_prefetch(push->slots + ((push->slot + i) & push->slot_mask) *
+                                             engine->slot_dw,
+                           1);
+    if (engine->finish)
+        __builtin_prefetch(amd_finish_words(engine, value + 1), 1);
+    __builtin_prefetch(push->at, 1);
+    __builtin_prefetch(
+        &queue->ring.records[(value + 1) & (HCQ_RING_RECORDS - 1)], 1);
+}
+
 void
 amd_queue_commit(struct amd_queue *queue, uint64_t value, struct amd_push *push,
                  struct hcq_stream *stream)
@@ -184,6 +208,7 @@ amd_queue_commit(struct amd_queue *queue, uint64_t value, struct amd_push *push,
     hcq_ring_note(&queue->base, value, stream, push->slot);
     queue->channel.put = push->slot * queue_units(queue);
     amd_channel_ring(&queue->channel);
+    fetch_next(queue, push, value);
 }
 
 /* BELL_DEBUG=push: packets that an AQL queue's ring got. */
@@ -329,6 +354,10 @@ amd_queue_make(struct amd_queue *queue, struct amd_device *dev,
     queue->engine.scratch = &queue->scratch;
     queue->base.sync_va_end = queue->base.copy_va_end = AMD_VA_END;
     queue->base.compares_halves = true;
+    /* each of several dies looks at a signal for itself */
+    queue->base.clears_behind_write = amd_dies_meet(&queue->engine);
+    queue->base.clears_signals =
+        queue->engine.is_single || queue->base.clears_behind_write;
     queue->base.ring = &queue->ring;
     queue->base.words = kind == AMD_RING_SDMA ? HCQ_WORDS_SDMA : HCQ_WORDS_PM4;
     BELL_TRY(hcq_ring_init(&queue->ring, ring_bytes, AMD_UNIT_BYTES,

@@ -184,7 +184,8 @@ struct nv_device {
      * engines reach, in [far_va, far_va_end): for large buffers. */
     struct mem_va *far;
     uint64_t far_va, far_va_end;
-    struct hcq_signal_pages *signals; /* owned */
+    struct hcq_signal_pages *signals;      /* owned: in host memory */
+    struct hcq_signal_pages *near_signals; /* owned: on the card */
     _Atomic uint32_t code_epoch; /* programs loaded: queues invalidate caches */
     struct nv_control *control;  /* owned: nv_control.h */
 };

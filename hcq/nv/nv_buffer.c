@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/log.h"
+#include "hcq/hcq_order.h"
 #include "hcq/nv/nv_control.h"
 
 #define PAGE_BYTES 4096u
@@ -333,17 +334,16 @@ nv_buffer_read(struct hcq_device *base, uint64_t va, void *data,
 /* ---- signals ------------------------------------------------------------- */
 
 static bell_status
-nv_signal_page_alloc(void *user, struct hcq_signal_page *out_page)
+make_signal_page(struct nv_device *dev, enum nv_mem_kind kind,
+                 struct hcq_signal_page *out_page)
 {
-    struct nv_device *dev = user;
     struct nv_mem *mem = host_calloc(1, sizeof(*mem));
     bell_status status;
 
     if (!mem)
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory for signals",
                          dev->base.info.name);
-    status = nv_mem_alloc(dev, HCQ_SIGNAL_PAGE_BYTES, PAGE_BYTES, NV_MEM_SYSTEM,
-                          mem);
+    status = nv_mem_alloc(dev, HCQ_SIGNAL_PAGE_BYTES, PAGE_BYTES, kind, mem);
     if (status != BELL_OK) {
         host_free(mem);
         return status;
@@ -355,6 +355,18 @@ nv_signal_page_alloc(void *user, struct hcq_signal_page *out_page)
         .host = mem->cpu,
     };
     return BELL_OK;
+}
+
+static bell_status
+nv_signal_page_alloc(void *user, struct hcq_signal_page *out_page)
+{
+    return make_signal_page(user, NV_MEM_SYSTEM, out_page);
+}
+
+static bell_status
+nv_near_page_alloc(void *user, struct hcq_signal_page *out_page)
+{
+    return make_signal_page(user, NV_MEM_VISIBLE, out_page);
 }
 
 static void
@@ -374,7 +386,13 @@ nv_signals_open(struct nv_device *dev)
         .release = nv_signal_page_release,
     };
 
-    return hcq_signal_pages_create(&ops, dev, &dev->signals);
+    static const struct hcq_signal_page_ops near_ops = {
+        .alloc = nv_near_page_alloc,
+        .release = nv_signal_page_release,
+    };
+
+    BELL_TRY(hcq_signal_pages_create(&ops, dev, &dev->signals));
+    return hcq_signal_pages_create(&near_ops, dev, &dev->near_signals);
 }
 
 bell_status
@@ -384,10 +402,37 @@ nv_signal_alloc(struct hcq_device *base, uint64_t *out_va, uint64_t **out_host)
                                   out_host);
 }
 
+/* A recording knows where the card answers in host memory alone. */
+bell_status
+nv_signal_alloc_near(struct hcq_device *base, uint64_t *out_va,
+                     uint64_t **out_host)
+{
+    struct nv_device *dev = nv_device_of(base);
+
+    if (!base->waits_near)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s is recorded: signals stay in host memory",
+                         base->info.name);
+    return hcq_signal_pages_alloc(dev->near_signals, out_va, out_host);
+}
+
+/* src: docs/hardware/nvidia-queues.md: stores through BAR1 have arrived when a
+ * read through it comes back. */
+void
+nv_signal_settle(struct hcq_device *base, const struct hcq_signal *sig)
+{
+    (void)base;
+    hcq_flush_writes();
+    (void)__atomic_load_n(sig->host, __ATOMIC_ACQUIRE);
+    hcq_order_all();
+}
+
+/* One of the two has it. */
 void
 nv_signal_free(struct hcq_device *base, struct hcq_signal *sig)
 {
     hcq_signal_pages_free(nv_device_of(base)->signals, sig->va);
+    hcq_signal_pages_free(nv_device_of(base)->near_signals, sig->va);
 }
 
 bell_status

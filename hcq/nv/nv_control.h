@@ -260,6 +260,9 @@ void nv_staging_close(struct nv_device *dev);
 bell_status nv_signals_open(struct nv_device *dev);
 bell_status nv_signal_alloc(struct hcq_device *dev, uint64_t *out_va,
                             uint64_t **out_host);
+bell_status nv_signal_alloc_near(struct hcq_device *dev, uint64_t *out_va,
+                                 uint64_t **out_host);
+void nv_signal_settle(struct hcq_device *dev, const struct hcq_signal *sig);
 void nv_signal_free(struct hcq_device *dev, struct hcq_signal *sig);
 bell_status nv_signal_map(struct hcq_device *dev, const struct hcq_signal *sig,
                           uint64_t *out_va);

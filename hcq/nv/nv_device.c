@@ -261,6 +261,7 @@ nv_device_release(struct hcq_device *base)
         nv_program_destroy(&dev->move->base);
     if (dev->rm) {
         hcq_signal_pages_destroy(dev->signals);
+        hcq_signal_pages_destroy(dev->near_signals);
         nv_memory_close(dev);
         unmap_window(dev, &control->bell);
         unmap_window(dev, &control->registers);
@@ -300,6 +301,7 @@ nv_device_open(struct hcq_device *base, unsigned idx, const char *interface)
     BELL_TRY(choose_vm(dev->control));
     BELL_TRY(kio_open_interface(BACKEND, interface, &dev->kio));
     dev->watched = base->is_told = kio_watches(dev->kio);
+    base->waits_near = !dev->watched;
     nv_fill_info(dev);
     BELL_TRY(nv_rm_create(dev->kio, idx, &dev->rm));
     BELL_TRY(nv_mode_enter(dev));
@@ -444,6 +446,8 @@ static const struct hcq_device_ops nv_ops = {
     .mem_read = nv_buffer_read,
     .tell = nv_device_tell,
     .signal_alloc = nv_signal_alloc,
+    .signal_alloc_near = nv_signal_alloc_near,
+    .signal_settle = nv_signal_settle,
     .signal_free = nv_signal_free,
     .signal_sleep = hcq_signal_nap,
     .signal_map = nv_signal_map,

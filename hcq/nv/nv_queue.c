@@ -183,6 +183,7 @@ nv_queue_make(struct nv_queue *queue, struct nv_device *dev,
     BELL_TRY(nv_channel_init(dev, is_copy, 0, &queue->channel));
     queue->base.ring = &queue->ring;
     queue->base.words = HCQ_WORDS_NV;
+    queue->base.clears_signals = true;
     queue->ring.max_slots = queue->channel.n_entries - 1;
     queue->ring.slot_name = "entries";
     queue->ring.own = (struct hcq_extent){

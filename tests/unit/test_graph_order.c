@@ -567,8 +567,8 @@ check_waits(const struct hcq_graph *graph, struct model *m)
         assert_int_equal(graph->waits[i].moment, m->waits[i].moment);
     }
     for (i = 0; i < m->n; i++)
-        assert_int_equal(graph->commands[i].signals, m->signals[i]);
-    assert_int_equal(graph->begin_signals, m->begin_signals);
+        assert_int_equal(graph->commands[i].waiters != 0, m->signals[i]);
+    assert_int_equal(graph->begin_waiters != 0, m->begin_signals);
     for (q = 0; q < m->n_queues; q++) {
         assert_int_equal(graph->is_used[q], q == 0 || m->on[q] != 0);
         n_used += graph->is_used[q];
