@@ -5,6 +5,7 @@
  * usage: bench_size_chips [bench options]
  * BELL_DEVICE: NV@sim:h100 without. BELL_EACH: prints each kernel's time.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,8 +201,8 @@ add_kernel(void *user, size_t number)
         run->n_bytes[run->n_kernels] = ir.n_bytes;
     scale = (double)c.n_groups / (double)c.n_groups_run;
     work.n_groups = c.n_groups;
-    if (run->n_plain) /* units without rows have nothing to do */
-        work.n_groups = (uint64_t)((double)c.n_groups * run->share) + 1;
+    if (run->n_plain) /* groups without rows have nothing to do */
+        work.n_groups = (uint64_t)ceil((double)c.n_groups * run->share);
     work.memory_bytes = work.sector_bytes =
         32.0 * (double)(c.load_sectors + c.store_sectors) * scale;
     if (ir.n_bytes < work.memory_bytes)
@@ -260,8 +261,9 @@ compare_layer(struct bench *bench, struct run *run, struct bell_dim b,
             bell_symbol_set(run->ctx, s, l->sizes[i][1]) != BELL_OK)
             return 1;
         run->n_plain = 0;
-        run->share = (double)(l->sizes[i][0] * l->sizes[i][1]) /
-                     (double)(l->sizes[0][0] * l->sizes[0][1]);
+        run->share = (double)l->sizes[i][0] / (double)l->sizes[0][0];
+        if (l->what != DECODE)
+            run->share *= (double)l->sizes[i][1] / (double)l->sizes[0][1];
         plain = step(run, n_groups, bell_dim_of(l->sizes[i][0]),
                      bell_dim_of(l->sizes[i][1]));
         run->n_plain = n_plain = run->n_kernels;
