@@ -24,8 +24,10 @@ enum how {
     GROUPED, /* two heads of q for one of k and v */
     TRAINED, /* and gradients to q, k and v */
     TRAINED_CAUSAL,
-    HELD, /* queries of a plain number */
-    NEXT, /* one query, the last */
+    HELD,  /* queries of a plain number */
+    NEXT,  /* one query, the last */
+    CROSS, /* keys of a plain number */
+    CROSS_CAUSAL,
 };
 
 static const struct layer {
@@ -53,6 +55,19 @@ static const struct layer {
     {HELD, BELL_FLOAT16, 2, 64, 64, {{2, 4, 200}, {1, 4, 33}, {2, 4, 64}}},
     {NEXT, BELL_BFLOAT16, 8, 64, 64, {{2, 1, 140}, {1, 1, 100}, {2, 1, 9}}},
     {NEXT, BELL_FLOAT32, 2, 16, 16, {{3, 1, 70}, {1, 1, 33}, {2, 1, 1}}},
+    /* by WGMMA, where there is that */
+    {CROSS,
+     BELL_BFLOAT16,
+     1,
+     64,
+     64,
+     {{3, 130, 128}, {1, 65, 128}, {2, 7, 128}}},
+    {CROSS_CAUSAL,
+     BELL_BFLOAT16,
+     1,
+     64,
+     64,
+     {{2, 192, 192}, {1, 65, 192}, {2, 128, 192}}},
     {TRAINED,
      BELL_BFLOAT16,
      2,
@@ -132,7 +147,8 @@ static uint32_t
 attend(const struct layer *l, const struct inputs *in,
        const struct bell_dim size[3], struct bell_tensor *out[4])
 {
-    bool causal = l->how == CAUSAL || l->how == TRAINED_CAUSAL;
+    bool causal =
+        l->how == CAUSAL || l->how == TRAINED_CAUSAL || l->how == CROSS_CAUSAL;
     struct bell_tensor *of[3], *mask = NULL, *loss;
 
     of[0] = first(in->q, size[0], size[1]);
@@ -225,6 +241,8 @@ test_row(size_t row, const struct layer *l, struct bell_dim symbol[3])
             size[1] = number[1];
         if (l->how == CAUSAL || l->how == TRAINED_CAUSAL)
             size[1] = size[2];
+        if (l->how == CROSS || l->how == CROSS_CAUSAL)
+            size[2] = number[2];
         n = compute(l, &in, number, want, &plans, &kernels);
         plain = i ? plain : kernels;
         assert_int_equal(compute(l, &in, size, got, &plans, &kernels), n);
