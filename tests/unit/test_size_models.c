@@ -37,7 +37,7 @@ static const struct machine {
      true},
     {"CPU", 32, 2, 4, 24, {{2, 5}, {4, 24}, {3, 2}}, 1.25, false},
     {"NV@sim:sm_90", 32, 2, 2, 18, {{2, 18}, {2, 5}}, 1.1, false},
-    {"AMD@sim:gfx942", 32, 2, 2, 18, {{2, 18}, {2, 5}}, 1.1, false},
+    {"AMD@sim:gfx942", 32, 2, 2, 18, {{2, 18}}, 1.1, false},
 };
 
 /* Results one after the other. */
