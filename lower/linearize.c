@@ -475,9 +475,10 @@ linearize_sorted(struct linear *l, const struct uop ***out_ops,
     return BELL_OK;
 }
 
-bell_status
-linearize(struct uop_graph *g, const struct uop *sink,
-          const struct uop ***out_ops, uint32_t *out_n_ops)
+/* The nodes under `sink`, of which no condition is asked. */
+static bell_status
+linearize_all(struct uop_graph *g, const struct uop *sink,
+              const struct uop ***out_ops, uint32_t *out_n_ops)
 {
     struct linear l = {.g = g};
     bell_status status;
@@ -499,4 +500,60 @@ linearize(struct uop_graph *g, const struct uop *sink,
     host_free(l.pos_of_id);
     host_free(l.nodes);
     return status;
+}
+
+/* The list becomes the condition, an IF, what is left of the list, an ENDIF. */
+static bell_status
+put_in_branch(struct uop_graph *g, const struct uop *begin,
+              const struct uop ***ops, uint32_t *n_ops)
+{
+    const struct uop **head, **out;
+    uint8_t *is_head = host_calloc(g->n_nodes, 1);
+    uint32_t n = 0, i;
+    size_t n_head, j;
+    bell_status status;
+
+    if (!is_head)
+        return bell_fail(BELL_E_NO_MEMORY, "ordering %u nodes: out of memory",
+                         *n_ops);
+    status = uop_toposort(g, begin->src, 1, &head, &n_head);
+    if (status != BELL_OK) {
+        host_free(is_head);
+        return status;
+    }
+    out = arena_alloc(&g->arena, (n_head + *n_ops + 2) * sizeof(*out));
+    for (j = 0; out && j < n_head; j++) {
+        assert(head[j]->op != UOP_RANGE && !uop_has(head[j], UOP_FLAG_EFFECT));
+        is_head[head[j]->id] = 1;
+        out[n++] = head[j];
+    }
+    if (out)
+        out[n++] = begin;
+    for (i = 0; out && i < *n_ops; i++) {
+        if (!is_head[(*ops)[i]->id])
+            out[n++] = (*ops)[i];
+    }
+    host_free(head);
+    host_free(is_head);
+    if (!out)
+        return bell_fail(BELL_E_NO_MEMORY, "ordering %u nodes: out of memory",
+                         *n_ops);
+    out[n++] = uop_new(g, UOP_ENDIF, UOP_VOID, 1, (union uop_arg){.bits = 0},
+                       &begin, 1);
+    *ops = out;
+    *n_ops = n;
+    return uop_graph_status(g);
+}
+
+bell_status
+linearize(struct uop_graph *g, const struct uop *sink,
+          const struct uop ***out_ops, uint32_t *out_n_ops)
+{
+    const struct uop *branch = sink->n_src ? sink->src[0] : NULL;
+
+    if (!branch || branch->op != UOP_ENDIF)
+        return linearize_all(g, sink, out_ops, out_n_ops);
+    assert(sink->n_src == 1 && branch->n_src == 2);
+    BELL_TRY(linearize_all(g, branch->src[1], out_ops, out_n_ops));
+    return put_in_branch(g, branch->src[0], out_ops, out_n_ops);
 }

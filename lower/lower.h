@@ -111,9 +111,9 @@ struct lower_target {
 #define LOWER_ATTENDS_WORDS  (1u << 1) /* F32 */
 #define LOWER_ATTENDS_BACK   (1u << 2) /* gradients too */
 #define LOWER_ATTENDS_FEW    (1u << 3) /* fewer than 16 queries too */
-/* of sizes that are known when it is run; and of few queries that see few keys:
- * the order of sums is then one for all sizes */
-#define LOWER_ATTENDS_SIZES (1u << 4)
+/* and of few queries that see few keys: the order of sums is then one for all
+ * sizes */
+#define LOWER_ATTENDS_SMALL (1u << 4)
 uint32_t lower_attends(const struct lower_target *target);
 
 /* Is the kernel under `sink` attention of these kinds? */

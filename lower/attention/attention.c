@@ -1,6 +1,9 @@
 /* Which kernels are attention (lower/attention/attention.h). */
 #include "lower/attention/attention.h"
 
+#include <string.h>
+
+#include "base/bits.h"
 #include "lower/attention/decode_attention.h"
 
 #define MIN_ROWS   16 /* of queries, for a matrix instruction */
@@ -15,7 +18,7 @@ lower_attends(const struct lower_target *t)
     uint32_t kinds;
 
     if (!t->is_gpu && !t->no_opts && t->vector_bytes >= 16 && t->has_fma)
-        return LOWER_ATTENDS_HALVES | LOWER_ATTENDS_WORDS | LOWER_ATTENDS_SIZES;
+        return LOWER_ATTENDS_HALVES | LOWER_ATTENDS_WORDS | LOWER_ATTENDS_SMALL;
     if (!t->is_gpu || t->no_opts || t->max_threads < 256 ||
         t->max_shared_bytes < MIN_SHARED ||
         (t->warp_lanes != 32 && t->warp_lanes != 64))
@@ -197,12 +200,23 @@ find_parts(const struct kernel *k, uint32_t kinds, struct attend *a)
                   : find_back(k, kinds, a, sums, n);
 }
 
-/* The range's size, or the greatest that it can be. */
-static int64_t
-greatest(const struct kernel *k, uint32_t r)
+int64_t
+attend_most(const struct kernel *k, uint32_t r)
 {
     return k->sizes[r] < 0 ? uop_bounds(k->g, k->ranges[r]->src[0]).max
                            : k->sizes[r];
+}
+
+const struct uop *
+attend_end(const struct kernel *k, uint32_t r)
+{
+    uint32_t i;
+
+    for (i = 0; i < k->n_ends; i++) {
+        if (k->ends[i].value == k->ranges[r])
+            return k->ends[i].size;
+    }
+    return NULL;
 }
 
 /* The largest range of the set; false if there is none. */
@@ -213,7 +227,7 @@ largest(const struct kernel *k, uint64_t set, uint32_t *out)
 
     for (rest = set; rest; rest &= rest - 1) {
         uint32_t r = (uint32_t)__builtin_ctzll(rest);
-        if (rest == set || greatest(k, r) >= greatest(k, *out))
+        if (rest == set || attend_most(k, r) >= attend_most(k, *out))
             *out = r;
     }
     return set != 0;
@@ -234,11 +248,11 @@ is_one_tile(const struct kernel *k, const struct attend *a)
 static bool
 has_enough(const struct kernel *k, uint32_t kinds, const struct attend *a)
 {
-    int64_t keys = greatest(k, a->key);
+    int64_t keys = attend_most(k, a->key);
 
-    if (!(kinds & LOWER_ATTENDS_SIZES))
+    if (!(kinds & LOWER_ATTENDS_SMALL))
         return keys >= MIN_KEYS;
-    return keys >= 2 && (greatest(k, a->row) >= MIN_ROWS ||
+    return keys >= 2 && (attend_most(k, a->row) >= MIN_ROWS ||
                          (k->sizes[a->row] >= 2 && k->sizes[a->key] >= 2 &&
                           keys <= ATTEND_ONE_TILE));
 }
@@ -253,9 +267,7 @@ find_ranges(const struct kernel *k, uint32_t kinds, struct attend *a)
     uint32_t r;
 
     for (r = 0, out = 0; r < k->n_ranges; r++) {
-        if (k->sizes[r] < 1 && !(kinds & LOWER_ATTENDS_SIZES))
-            return false;
-        if (k->sizes[r] == 0 || greatest(k, r) > INT32_MAX)
+        if (k->sizes[r] == 0 || attend_most(k, r) > INT32_MAX)
             return false;
         out |= (uint64_t) !(k->reduce_ranges >> r & 1) << r;
     }
@@ -267,8 +279,8 @@ find_ranges(const struct kernel *k, uint32_t kinds, struct attend *a)
     rows = a->row == ATTEND_NO_ROW ? 0 : (uint64_t)1 << a->row;
     a->few_rows = q & out & ~key & ~v;
     a->is_few |= !rows || is_one_tile(k, a) ||
-                 (k->sizes[a->row] < MIN_ROWS &&
-                  !(kinds & LOWER_ATTENDS_SIZES && has_enough(k, kinds, a)));
+                 (attend_most(k, a->row) < MIN_ROWS &&
+                  !(kinds & LOWER_ATTENDS_SMALL && has_enough(k, kinds, a)));
     if (a->is_few)
         rows = a->few_rows;
     if (a->is_few && (a->is_back || !(kinds & LOWER_ATTENDS_FEW)))
@@ -285,7 +297,7 @@ find_ranges(const struct kernel *k, uint32_t kinds, struct attend *a)
     return (q & (in | j)) == in && (key & (in | j)) == (in | j) &&
            (v & (in | j)) == j &&
            (kernel_deps(k, a->store->src[2]) & ~out) == 0 &&
-           (a->is_few ? greatest(k, a->key) >= MIN_KEYS
+           (a->is_few ? attend_most(k, a->key) >= MIN_KEYS
                       : has_enough(k, kinds, a)) &&
            k->sizes[a->in] > 0 && k->sizes[a->in] <= wide &&
            k->sizes[a->col] > 0 && k->sizes[a->col] <= wide &&
@@ -347,7 +359,7 @@ attend_bound(struct kernel *k, uint32_t kinds, struct attend *a)
 
         bound[r] = k->sizes[r] < 0
                        ? uop_range(k->g, uop_range_id(range),
-                                   uop_range_axis(range), greatest(k, r))
+                                   uop_range_axis(range), attend_most(k, r))
                        : range;
         map[r] = (struct kernel_remap){
             .value = bound[r], .n_bound = 1, .bound = &bound[r]};
@@ -377,7 +389,7 @@ divides(const struct kernel *k, const struct attend *a, const struct uop *u,
         u->src[0]->op != UOP_RANGE || u->src[1]->op != UOP_CONST)
         return 0;
     r = *out_range = kernel_range_no(k, u->src[0]);
-    return set >> r & 1 && u->src[1]->arg.i > 1 &&
+    return set >> r & 1 && u->src[1]->arg.i > 1 && !attend_end(k, r) &&
                    k->sizes[r] > u->src[1]->arg.i &&
                    k->sizes[r] % u->src[1]->arg.i == 0
                ? u->src[1]->arg.i
@@ -387,6 +399,7 @@ divides(const struct kernel *k, const struct attend *a, const struct uop *u,
 bell_status
 attend_group(struct kernel *k, uint32_t kinds, struct attend *a)
 {
+    struct kernel_end ends[ARRAY_LEN(k->ends)];
     const struct uop *was;
     uint32_t i, r = 0;
     int64_t by;
@@ -396,11 +409,14 @@ attend_group(struct kernel *k, uint32_t kinds, struct attend *a)
         if (!by || k->n_ranges + 1 >= KERNEL_MAX_RANGES)
             continue;
         was = k->sink;
+        memcpy(ends, k->ends, k->n_ends * sizeof(*ends));
         BELL_TRY(kernel_split(k, r, by));
-        if (find(k, kinds, true, a))
+        if (find(k, kinds, true, a)) {
             i = 0;
-        else
-            BELL_TRY(kernel_set_sink(k, was));
+            continue;
+        }
+        memcpy(k->ends, ends, k->n_ends * sizeof(*ends));
+        BELL_TRY(kernel_set_sink(k, was));
     }
     return BELL_OK;
 }

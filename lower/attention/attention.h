@@ -27,7 +27,7 @@
 
 #define ATTEND_NO_ROW UINT32_MAX
 #define ATTEND_ONE_TILE                                                        \
-    64                     /* keys, of LOWER_ATTENDS_SIZES: with so few any
+    64                     /* keys, of LOWER_ATTENDS_SMALL: with so few any
                             * number of queries is attention */
 #define ATTEND_FEW_ROWS 8  /* of a work-group. guess: registers */
 #define ATTEND_FEW_KEYS 32 /* guess: joining fewer does not pay */
@@ -64,10 +64,16 @@ BELL_MUST_CHECK bell_status attend_group(struct kernel *k, uint32_t kinds,
                                          struct attend *a);
 
 /* Ranges whose size is only known when the kernel runs count to the greatest
- * that it can be (k->ends says what it is), and *a is what is found then: the
- * form for the host keeps what lies behind it out. */
+ * that it can be (attend_end says what it is), and *a is what is found then:
+ * each form keeps what lies behind it out. */
 BELL_MUST_CHECK bell_status attend_bound(struct kernel *k, uint32_t kinds,
                                          struct attend *a);
+
+/* The range's size, or the greatest that it can be. */
+int64_t attend_most(const struct kernel *k, uint32_t r);
+/* Behind attend_bound: the range's size, at least 1, where only a run knows
+ * it; NULL: it counts to its end. */
+const struct uop *attend_end(const struct kernel *k, uint32_t r);
 
 /* May functions be approximate? If E is rounded to halves and there is no other
  * but 1 / L, which is correct to a unit in the last place. */

@@ -34,34 +34,60 @@ attend_value(struct attend_code *w, const struct uop *u, uint32_t n)
     return w->g->failed ? &uop_failed : u;
 }
 
-/* A value of range r, or the last that there is: w->valid says so. */
-static const struct uop *
-keep_within(struct attend_code *w, uint32_t r, const struct uop *at)
+/* ---- ends ---- */
+
+const struct uop *
+attend_clamp(const struct attend_code *w, uint32_t r, const struct uop *u,
+             int64_t tile)
 {
     const struct kernel *k = w->e->k;
-    const struct uop *size = k->n_ends ? k->ends[r].size : NULL, *is;
+    const struct uop *end = attend_end(k, r);
 
-    if (!size)
-        return at;
-    is = uop_alu2(w->g, UOP_CMPLT, at, size);
-    w->valid = w->valid ? uop_alu2(w->g, UOP_AND, w->valid, is) : is;
-    return uop_alu2(w->g, UOP_MIN, at, op2(w, UOP_ADD, size, -1));
+    if (w->is_whole && r == w->a->key)
+        return u;
+    if (end)
+        return uop_alu2(w->g, UOP_MIN, u, op2(w, UOP_ADD, end, -1));
+    return k->sizes[r] % tile ? op2(w, UOP_MIN, u, k->sizes[r] - 1) : u;
 }
 
-/* One number of several ranges, the last of which counts fastest. */
-static void
+const struct uop *
+attend_inside(const struct attend_code *w, uint32_t r, const struct uop *u,
+              int64_t tile)
+{
+    const struct kernel *k = w->e->k;
+    const struct uop *end = attend_end(k, r);
+
+    if (w->is_whole && r == w->a->key)
+        return NULL;
+    if (end)
+        return uop_alu2(w->g, UOP_CMPLT, u, end);
+    return k->sizes[r] % tile ? op2(w, UOP_CMPLT, u, k->sizes[r]) : NULL;
+}
+
+const struct uop *
+attend_both(const struct attend_code *w, const struct uop *a,
+            const struct uop *b)
+{
+    return a && b ? uop_alu2(w->g, UOP_AND, a, b) : a ? a : b;
+}
+
+/* One number of several ranges, the last of which counts fastest, or the last
+ * values that there are. Is it one that there is? NULL: always. */
+static const struct uop *
 let_ranges(struct attend_code *w, uint64_t set, const struct uop *all)
 {
     const struct kernel *k = w->e->k;
-    const struct uop *at;
+    const struct uop *at, *inside = NULL;
 
     while (set) {
         uint32_t r = 63u - (uint32_t)__builtin_clzll(set);
         set &= ~((uint64_t)1 << r);
         at = set ? op2(w, UOP_FLOORMOD, all, k->sizes[r]) : all;
-        attend_let_range(w, r, keep_within(w, r, at));
+        inside = attend_both(w, inside, attend_inside(w, r, at, 1));
+        attend_let_range(w, r, attend_clamp(w, r, at, 1));
         all = op2(w, UOP_FLOORDIV, all, k->sizes[r]);
     }
+    return inside;
 }
 
 void
@@ -71,6 +97,17 @@ attend_let_row(struct attend_code *w, const struct uop *row)
         let_ranges(w, w->a->few_rows, row);
     else
         attend_let_range(w, w->a->row, row);
+}
+
+const struct uop *
+attend_few_inside(struct attend_code *w, const struct uop *row, int64_t tile)
+{
+    uint32_t n_pairs = w->n_pairs;
+    const struct uop *inside = let_ranges(w, w->a->few_rows, row);
+
+    w->n_pairs = n_pairs;
+    return attend_both(
+        w, inside, w->n_rows % tile ? op2(w, UOP_CMPLT, row, w->n_rows) : NULL);
 }
 
 /* attend_lanes, a value after the other. */
@@ -155,12 +192,12 @@ attend_grid(const struct attend_code *w, int64_t all, struct lower_program *p,
 }
 
 bell_status
-attend_map_groups(struct attend_code *w, int64_t tiles, struct lower_program *p,
-                  const struct uop **out_tile)
+attend_map_groups(struct attend_code *w, int64_t rows, struct lower_program *p,
+                  const struct uop **out_row)
 {
     const struct kernel *k = w->e->k;
+    int64_t tiles = (w->n_rows + rows - 1) / rows, all = tiles;
     const struct uop *left, *tile;
-    int64_t all = tiles;
     uint64_t set;
 
     for (set = w->a->batch; set; set &= set - 1) {
@@ -170,9 +207,60 @@ attend_map_groups(struct attend_code *w, int64_t tiles, struct lower_program *p,
     BELL_TRY(attend_grid(w, all, p, &left));
     tile = op2(w, UOP_FLOORMOD, left, tiles);
     tile = uop_alu2(w->g, UOP_SUB, num(w, tiles - 1), tile);
-    let_ranges(w, w->a->batch, op2(w, UOP_FLOORDIV, left, tiles));
-    *out_tile = tile;
+    w->valid = let_ranges(w, w->a->batch, op2(w, UOP_FLOORDIV, left, tiles));
+    *out_row = op2(w, UOP_MUL, tile, rows);
+    if (!w->a->is_few)
+        w->valid =
+            attend_both(w, w->valid, attend_inside(w, w->a->row, *out_row, 1));
     return BELL_OK;
+}
+
+const struct uop *
+attend_last(const struct attend_code *w, const struct uop *begin, int64_t rows)
+{
+    const struct uop *end = attend_end(w->e->k, w->a->row);
+
+    end = end ? op2(w, UOP_ADD, end, -1) : num(w, w->n_rows - 1);
+    return uop_alu2(w->g, UOP_MIN, op2(w, UOP_ADD, begin, rows - 1), end);
+}
+
+const struct uop *
+attend_whole_tiles(const struct attend_code *w, const struct uop *first,
+                   const struct uop *tiles)
+{
+    const struct uop *end = attend_end(w->e->k, w->a->key), *n;
+
+    if (!end)
+        return NULL;
+    n = uop_alu2(w->g, UOP_SUB, op2(w, UOP_FLOORDIV, end, w->tile), first);
+    n = uop_alu2(w->g, UOP_MIN, tiles, n); /* all, or all but the last */
+    n = uop_alu2(w->g, UOP_SUB, op2(w, UOP_MUL, n, 2), tiles);
+    /* what is loaded in one turn, or none, is loaded before it */
+    return uop_bounds(w->g, n).max > 1 ? op2(w, UOP_MAX, n, 0) : NULL;
+}
+
+const struct uop *
+attend_all_tiles(const struct attend_code *w)
+{
+    const struct uop *n = attend_end(w->e->k, w->a->key);
+
+    n = n ? n : num(w, w->n_keys);
+    return op2(w, UOP_FLOORDIV, op2(w, UOP_ADD, n, w->tile - 1), w->tile);
+}
+
+const struct uop *
+attend_sink(const struct attend_code *w, const struct uop *const *effects,
+            uint32_t n)
+{
+    const struct uop *src[2] = {NULL, NULL}, *end;
+
+    end = uop_new(w->g, UOP_SINK, UOP_VOID, 1, no_arg, effects, n);
+    if (!w->valid)
+        return end;
+    src[0] = uop_new(w->g, UOP_IF, UOP_VOID, 1, no_arg, &w->valid, 1);
+    src[1] = end;
+    end = uop_new(w->g, UOP_ENDIF, UOP_VOID, 1, no_arg, src, 2);
+    return uop_new(w->g, UOP_SINK, UOP_VOID, 1, no_arg, &end, 1);
 }
 
 /* A condition under which u, of scores, is 0, or x is -inf; or NULL. */
@@ -209,8 +297,7 @@ attend_count_tiles(const struct attend_code *w, const struct uop *begin,
     const struct uop *key = k->ranges[w->a->key], *x = w->a->seen, *row, *cond,
                      *n;
 
-    n = w->keys ? w->keys : num(w, w->n_keys);
-    n = op2(w, UOP_FLOORDIV, op2(w, UOP_ADD, n, w->tile - 1), w->tile);
+    n = attend_all_tiles(w);
     *out_first = num(w, 0);
     if (w->a->is_back)
         cond = zero_where(w, x);
@@ -370,6 +457,16 @@ attend_after(const struct attend_code *w, const struct uop *memory,
     memcpy(src + 1, effects, n * sizeof(*effects));
     return uop_new(w->g, UOP_AFTER, memory->dtype, memory->lanes, no_arg, src,
                    n + 1);
+}
+
+void
+attend_behind(const struct attend_code *w, const struct uop **accs, uint32_t n,
+              const struct uop *effect)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        accs[i] = attend_after(w, accs[i], &effect, 1);
 }
 
 const struct uop *

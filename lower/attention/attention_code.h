@@ -13,9 +13,9 @@ struct attend_code {
     struct uop_graph *g;
     const struct attend *a;
     int64_t n_rows, n_keys, tile; /* tile: of keys */
-    const struct uop *keys;       /* n_keys of now; NULL: they are all */
-    const struct uop *valid;      /* is the work-group's batch one that there
-                                   * is? NULL: yes */
+    const struct uop *valid;      /* are there rows of the work-group, in its
+                                   * batch? NULL: always */
+    bool is_whole; /* the present tile and the next have a key everywhere */
     const struct uop *from[KERNEL_MAX_RANGES + 8], *to[KERNEL_MAX_RANGES + 8];
     uint32_t n_pairs;
     /* Where x is S * c, or where it is: that node; E of 0 or less is then
@@ -98,17 +98,51 @@ uint32_t attend_store_kept(struct attend_code *w, const struct uop *row,
 /* Finds w->scaled and w->factor: the maximum is then used for nothing else. */
 void attend_find_factor(struct attend_code *w);
 
-/* Row `row` is let: its range, or those of few rows. */
+/* Row `row` is let, or the last there is: its range, or those of few rows. */
 void attend_let_row(struct attend_code *w, const struct uop *row);
 
-/* A work-group for each of so many tiles of rows, for each of the batch, whose
- * ranges are let; *out_tile is the tile. Where rows see the keys up to their
- * own, those with the most begin. Behind the end of a batch the last is let,
- * and w->valid does not hold. */
+/* The value of range r, which may be behind the last by less than a multiple of
+ * `tile`, or anywhere where the size is not known, as one of its values. And is
+ * it one? NULL: always. */
+const struct uop *attend_clamp(const struct attend_code *w, uint32_t r,
+                               const struct uop *u, int64_t tile);
+const struct uop *attend_inside(const struct attend_code *w, uint32_t r,
+                                const struct uop *u, int64_t tile);
+/* The same of number `row` of few rows. */
+const struct uop *attend_few_inside(struct attend_code *w,
+                                    const struct uop *row, int64_t tile);
+
+/* Both conditions, which may be NULL: it always holds. */
+const struct uop *attend_both(const struct attend_code *w, const struct uop *a,
+                              const struct uop *b);
+
+/* A work-group for each tile of `rows`, for each of the batch, whose ranges are
+ * let; *out_row is its first row. Where rows see the keys up to their own,
+ * those with the most begin. Behind the end of a batch the last is let;
+ * w->valid does not hold there, nor behind the last row. */
 BELL_MUST_CHECK bell_status attend_map_groups(struct attend_code *w,
-                                              int64_t tiles,
+                                              int64_t rows,
                                               struct lower_program *p,
-                                              const struct uop **out_tile);
+                                              const struct uop **out_row);
+
+/* The last of `rows` rows from `begin` on, or the last there is. */
+const struct uop *attend_last(const struct attend_code *w,
+                              const struct uop *begin, int64_t rows);
+
+/* Where only a run knows how many keys there are: how many of `tiles`, from
+ * `first` on, have a key everywhere, and so has the next: all, or all but the
+ * last two. Else NULL: tiles are all made alike. */
+const struct uop *attend_whole_tiles(const struct attend_code *w,
+                                     const struct uop *first,
+                                     const struct uop *tiles);
+
+/* Tiles of all keys. */
+const struct uop *attend_all_tiles(const struct attend_code *w);
+
+/* The SINK of a GPU's program, which does nothing where w->valid does not
+ * hold. */
+const struct uop *attend_sink(const struct attend_code *w,
+                              const struct uop *const *effects, uint32_t n);
 
 /* E of a difference; `max` is attend_safe's. */
 const struct uop *attend_exp(struct attend_code *w, const struct uop *x,
@@ -136,6 +170,10 @@ BELL_MUST_CHECK bell_status attend_grid(const struct attend_code *w,
                                         const struct uop **out_group);
 
 /* ---- memory and variables ---- */
+
+/* n variables behind an effect. */
+void attend_behind(const struct attend_code *w, const struct uop **accs,
+                   uint32_t n, const struct uop *effect);
 
 /* The memory behind n effects. */
 const struct uop *attend_after(const struct attend_code *w,

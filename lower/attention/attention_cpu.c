@@ -46,10 +46,9 @@ struct cpu_work {
     bool is_ragged;         /* keys may be no multiple of anything */
     const struct uop *row0; /* of the work-group */
     const struct uop *row;  /* of the vector's first lane, in lanes_of */
-    const struct uop *is_there; /* has the work-group rows? NULL: yes */
-    const struct uop *own;      /* the first that is not of the one before */
-    const struct uop *tile;     /* RANGE over tiles */
-    const struct uop *size;     /* keys of the tile */
+    const struct uop *own;  /* the first that is not of the one before */
+    const struct uop *tile; /* RANGE over tiles */
+    const struct uop *size; /* keys of the tile */
     const struct uop *q, *p, *o;
     /* by vector of queries */
     const struct uop *max[MAX_VECS], *sum[MAX_VECS], *scale[MAX_VECS];
@@ -508,14 +507,15 @@ make_cpu_loop(struct cpu_work *w)
                         (uint64_t)((w->c.tile + block - 1) * rows));
     tiles = attend_count_tiles(&w->c, w->row0,
                                op2(&w->c, UOP_ADD, w->row0, rows - 1), &first);
-    if (w->is_there)
-        tiles = uop_alu3(w->c.g, UOP_WHERE, w->is_there, tiles, num(&w->c, 0));
+    if (w->c.valid)
+        tiles = uop_alu3(w->c.g, UOP_WHERE, w->c.valid, tiles, num(&w->c, 0));
     w->tile = cpu_loop(w, tiles);
     w->size = num(&w->c, w->c.tile);
     if (w->is_ragged || w->c.n_keys % w->c.tile) {
         w->size = op2(&w->c, UOP_MUL, w->tile, -w->c.tile);
         w->size = uop_alu2(w->c.g, UOP_ADD, w->size,
-                           w->c.keys ? w->c.keys : num(&w->c, w->c.n_keys));
+                           w->is_ragged ? attend_end(w->c.e->k, w->c.a->key)
+                                        : num(&w->c, w->c.n_keys));
         w->size = op2(&w->c, UOP_MIN, w->size, w->c.tile);
     }
     for (i = 0; i < 2; i++) {
@@ -570,9 +570,9 @@ make_cpu_stores(struct cpu_work *w, const struct uop *done)
         if (w->rows) {
             w->row = cpu_row_of(w, v);
             src[3] = has_rows(w);
-            if (w->is_there)
-                src[3] = uop_alu2(w->c.g, UOP_AND, src[3],
-                                  all_lanes(w, w->is_there));
+            if (w->c.valid)
+                src[3] =
+                    uop_alu2(w->c.g, UOP_AND, src[3], all_lanes(w, w->c.valid));
         }
         effects[v] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src,
                               ahead || w->rows ? 4 : 3);
@@ -615,7 +615,7 @@ choose_cpu_sizes(struct cpu_work *w)
         w->c.tile /= 2;
     while (w->c.tile > 16 && w->c.tile / 2 >= w->c.n_keys)
         w->c.tile /= 2; /* one tile all the same */
-    if (k->n_ends && k->ends[w->c.a->row].size && w->n_vecs > 2)
+    if (attend_end(k, w->c.a->row) && w->n_vecs > 2)
         w->n_vecs = 2; /* of rows that may be few */
     while (w->n_vecs > 1 &&
            (w->lanes * w->n_vecs > w->c.n_rows ||
@@ -624,26 +624,17 @@ choose_cpu_sizes(struct cpu_work *w)
     w->block = t->n_vector_regs >= 32 && w->n_vecs < 4 ? 8 : 4;
 }
 
-/* Sets the sizes that a run alone knows, and the rows of this work-group. */
+/* Sets the rows of this work-group, and the sizes that a run alone knows. */
 static void
-set_ends(struct cpu_work *w, const struct uop *tile, int64_t rows)
+set_ends(struct cpu_work *w, int64_t rows)
 {
-    const struct kernel *k = w->c.e->k;
-    const struct uop *n = k->n_ends ? k->ends[w->c.a->row].size : NULL;
+    const struct uop *n = attend_end(w->c.e->k, w->c.a->row);
 
-    w->own = op2(&w->c, UOP_MUL, tile, rows);
-    w->is_there = w->c.valid;
     w->row0 = w->own;
-    if (!n && w->c.n_rows >= rows && !w->is_there) {
+    if (!n && w->c.n_rows >= rows && !w->c.valid)
         w->row0 = op2(&w->c, UOP_MIN, w->own, w->c.n_rows - rows);
-        return;
-    }
-    w->rows = n ? n : num(&w->c, w->c.n_rows);
-    if (n) {
-        n = uop_alu2(w->c.g, UOP_CMPLT, w->own, n);
-        w->is_there =
-            w->is_there ? uop_alu2(w->c.g, UOP_AND, w->is_there, n) : n;
-    }
+    else
+        w->rows = n ? n : num(&w->c, w->c.n_rows);
 }
 
 bell_status
@@ -652,13 +643,12 @@ expand_attend_host(struct kernel *k, const struct attend *a,
 {
     struct expand e = {.k = k, .g = k->g, .tile_loop = -1};
     struct cpu_work w = {.c = {.e = &e, .g = k->g, .a = a}};
-    const struct uop *tile, *done;
+    const struct uop *done;
     int64_t rows;
 
     w.c.n_rows = k->sizes[a->row];
     w.c.n_keys = k->sizes[a->key];
-    w.c.keys = k->n_ends ? k->ends[a->key].size : NULL;
-    w.is_ragged = w.c.keys != NULL;
+    w.is_ragged = attend_end(k, a->key) != NULL;
     w.n_in = k->sizes[a->in];
     w.n_cols = k->sizes[a->col];
     w.k = (struct part){.value = a->k, .range = a->in};
@@ -674,9 +664,8 @@ expand_attend_host(struct kernel *k, const struct attend *a,
     rows = (int64_t)w.lanes * w.n_vecs;
     LOG(LOG_OPT, "attention: %d rows by %d keys at a time", (int)rows,
         (int)w.c.tile);
-    BELL_TRY(attend_map_groups(&w.c, (w.c.n_rows + rows - 1) / rows, program,
-                               &tile));
-    set_ends(&w, tile, rows);
+    BELL_TRY(attend_map_groups(&w.c, rows, program, &w.own));
+    set_ends(&w, rows);
     copy_cpu_queries(&w);
     done = make_cpu_loop(&w);
     done = make_cpu_stores(&w, done);

@@ -48,13 +48,14 @@ static const union uop_arg no_arg = {.bits = 0};
 /* q, k, v, q2 or k2. */
 struct side {
     const struct uop *value;
-    uint32_t range;           /* c or the columns */
-    int64_t n, wide;          /* its size; with zeros, a multiple of 16 */
-    int64_t stride;           /* in LOCAL memory, from key to key; turned: from
+    uint32_t range;  /* c or the columns */
+    int64_t n, wide; /* its size; with zeros, a multiple of 16 */
+    int64_t stride;  /* in LOCAL memory, from key to key; turned: from
                            * column to column */
-    bool turned;              /* neighbours are keys */
-    bool mixed;               /* units of a row change places */
-    const struct uop *memory; /* NULL: it is not there */
+    bool turned;     /* neighbours are keys */
+    bool mixed;      /* units of a row change places */
+    const struct uop *array, *memory; /* in LOCAL memory, as it is now; NULL: it
+                                       * is not there */
     /* what the thread copies: values and where they go */
     const struct uop *chunk[MAX_COPY], *key[MAX_COPY], *at[MAX_COPY],
         *gate[MAX_COPY], *first[MAX_COPY];
@@ -85,7 +86,7 @@ struct gpu_work {
     const struct uop *last;
     const struct uop *range, *first, *now; /* loop over tiles; the first tile,
                                             * the present one */
-    const struct uop *p;                   /* E in LOCAL memory */
+    const struct uop *p_array, *p;         /* E in LOCAL memory, as it is now */
     const struct uop *max[MAX_TALL][MAX_OWN], *sum[MAX_TALL][MAX_OWN];
     const struct uop *out[MAX_TALL][MAX_COLS];
     /* of the present tile */
@@ -130,28 +131,6 @@ as_type(const struct gpu_work *w, const struct uop *u, enum uop_dtype dtype)
     return u->dtype == dtype
                ? u
                : uop_make(w->c.g, UOP_CAST, dtype, u->lanes, no_arg, &u, 1);
-}
-
-static const struct uop *
-gpu_both(const struct gpu_work *w, const struct uop *a, const struct uop *b)
-{
-    return a && b ? uop_alu2(w->c.g, UOP_AND, a, b) : a ? a : b;
-}
-
-/* The number, which may be past n values by less than a multiple of `tile`,
- * as one of them; and is it one? NULL: always. */
-static const struct uop *
-gpu_clamp(const struct gpu_work *w, const struct uop *u, int64_t n,
-          int64_t tile)
-{
-    return n % tile ? op2(&w->c, UOP_MIN, u, n - 1) : u;
-}
-
-static const struct uop *
-gpu_inside(const struct gpu_work *w, const struct uop *u, int64_t n,
-           int64_t tile)
-{
-    return n % tile ? op2(&w->c, UOP_CMPLT, u, n) : NULL;
 }
 
 static uint32_t
@@ -206,6 +185,19 @@ static const struct uop *
 row_at(const struct gpu_work *w, const struct uop *own)
 {
     return add(&w->c, w->row0, own);
+}
+
+static const struct uop *
+row_that_is(const struct gpu_work *w, const struct uop *row)
+{
+    return attend_clamp(&w->c, w->c.a->row, row, group_rows(w));
+}
+
+/* Is it one? NULL: always. */
+static const struct uop *
+is_row(const struct gpu_work *w, const struct uop *row)
+{
+    return attend_inside(&w->c, w->c.a->row, row, group_rows(w));
 }
 
 /* ---- parts of operands ---- */
@@ -394,20 +386,21 @@ is_wide_load(const struct gpu_work *w, const struct side *s)
            kernel_coef(w->c.e->k, u->src[1], s->range) == 1;
 }
 
-/* Elements from `at` on of the row or key `which`, a value of range r of n; in
- * tiles of `tile`; zeros past the ends and where `gate` does not hold. */
+/* Elements from `at` on of the row or key `which`, a value of range r in tiles
+ * of `tile`; zeros past the ends and where `gate` does not hold. */
 static const struct uop *
 load_gpu_chunk(struct gpu_work *w, const struct side *s, uint32_t r,
-               const struct uop *which, int64_t n, int64_t tile,
-               const struct uop *at, const struct uop *gate, uint32_t size)
+               const struct uop *which, int64_t tile, const struct uop *at,
+               const struct uop *gate, uint32_t size)
 {
     const struct uop *part[16], *zero, *ok, *u, *src[4];
     uint32_t n_pairs = w->c.n_pairs, i;
 
-    gate = gpu_both(w, gate, gpu_inside(w, which, n, tile));
+    gate = attend_both(&w->c, gate, attend_inside(&w->c, r, which, tile));
     zero = uop_const_int(w->c.g, s->value->dtype, 0);
     if (is_wide_load(w, s) && s->n % size == 0) {
-        gate = gpu_both(w, gate, gpu_inside(w, at, s->n, s->wide));
+        gate = attend_both(&w->c, gate,
+                           attend_inside(&w->c, s->range, at, s->wide));
         attend_let_range(&w->c, r, which);
         attend_let_range(&w->c, s->range, at);
         src[0] = s->value->src[0];
@@ -418,14 +411,16 @@ load_gpu_chunk(struct gpu_work *w, const struct side *s, uint32_t r,
                      src, gate ? 4 : 2);
         return as_type(w, u, w->dtype);
     }
-    which = gpu_clamp(w, which, n, tile);
+    which = attend_clamp(&w->c, r, which, tile);
     if (gate)
         which = uop_alu3(w->c.g, UOP_WHERE, gate, which, num(&w->c, 0));
     for (i = 0; i < size; i++) {
         u = op2(&w->c, UOP_ADD, at, i);
-        ok = gpu_both(w, gate, gpu_inside(w, u, s->n, s->wide));
+        ok = attend_both(&w->c, gate,
+                         attend_inside(&w->c, s->range, u, s->wide));
         attend_let_range(&w->c, r, which);
-        attend_let_range(&w->c, s->range, gpu_clamp(w, u, s->n, s->wide));
+        attend_let_range(&w->c, s->range,
+                         attend_clamp(&w->c, s->range, u, s->wide));
         part[i] = attend_value(&w->c, s->value, n_pairs);
         if (ok)
             part[i] = uop_alu3(w->c.g, UOP_WHERE, ok, part[i], zero);
@@ -433,11 +428,11 @@ load_gpu_chunk(struct gpu_work *w, const struct side *s, uint32_t r,
     return as_type(w, lanes(w, part, size), w->dtype);
 }
 
-/* What is copied: rows, from `first` on, of n values of range r; with `gate`,
+/* What is copied: rows, from `first` on, of values of range r; with `gate`,
  * which may be NULL, where that holds. */
 struct attend_tile {
     uint32_t r;
-    int64_t rows, n;
+    int64_t rows;
     const struct uop *first, *gate;
 };
 
@@ -526,8 +521,8 @@ load_chunks(struct gpu_work *w, struct side *s, const struct attend_tile *t,
             if (s->turned)
                 key = gpu_key_at(w, unit, op2(&w->c, UOP_ADD, first, j));
             s->chunk[i * keys + j] =
-                load_gpu_chunk(w, s, t->r, add(&w->c, t->first, key), t->n,
-                               t->rows, at, gpu_both(w, t->gate, some), size);
+                load_gpu_chunk(w, s, t->r, add(&w->c, t->first, key), t->rows,
+                               at, attend_both(&w->c, t->gate, some), size);
         }
     }
     s->keys = keys;
@@ -616,8 +611,8 @@ load_gpu_queries(struct gpu_work *w, struct side *q)
             at = op2(&w->c, UOP_ADD, at, (int64_t)s * w->shape.k);
             if (w->shape.layout == UOP_WMMA_RDNA3)
                 at = part_begin(w, s);
-            chunk = load_gpu_chunk(w, q, w->c.a->row, row, w->c.n_rows,
-                                   group_rows(w), at, NULL, n * part_size(w));
+            chunk = load_gpu_chunk(w, q, w->c.a->row, row, group_rows(w), at,
+                                   NULL, n * part_size(w));
             take_apart(w, chunk, part_size(w), &q->frag[tall][s]);
         }
     }
@@ -733,16 +728,15 @@ see_scores(struct gpu_work *w, uint32_t tall)
     for (n = 0; n < w->c.tile / 16; n++) {
         for (i = 0; i < w->own; i++) {
             key = step(&w->c, own_column(w, n, i), w->now, w->c.tile);
-            ok = gpu_inside(w, key, w->c.n_keys, w->c.tile);
+            ok = attend_inside(&w->c, a->key, key, w->c.tile);
             row = row_at(w, own_row(w, tall, i));
             attend_let(&w->c, w->c.factor ? w->c.scaled : a->score,
                        lane(w, w->score[tall][n], i));
             if (a->score2)
                 attend_let(&w->c, a->score2, lane(w, w->score2[tall][n], i));
-            attend_let_range(&w->c, a->row,
-                             gpu_clamp(w, row, w->c.n_rows, group_rows(w)));
+            attend_let_range(&w->c, a->row, row_that_is(w, row));
             attend_let_range(&w->c, a->key,
-                             gpu_clamp(w, key, w->c.n_keys, w->c.tile));
+                             attend_clamp(&w->c, a->key, key, w->c.tile));
             x = attend_value(&w->c, seen, n_pairs);
             if (ok)
                 x = uop_alu3(w->c.g, UOP_WHERE, ok, x, none);
@@ -989,40 +983,29 @@ gpu_barrier(const struct gpu_work *w, const struct uop *const *effects,
     return uop_new(w->c.g, UOP_BARRIER, UOP_VOID, 1, no_arg, effects, n);
 }
 
-static bell_status
-make_gpu_loop(struct gpu_work *w, const struct uop **out_end)
+/* A loop over `turns` of all `tiles`, behind so many before it. src[] has the n
+ * effects that it waits for, and room. Its END. */
+static const struct uop *
+make_gpu_turns(struct gpu_work *w, const struct uop *behind,
+               const struct uop *turns, const struct uop *tiles,
+               const struct uop **src, uint32_t n)
 {
-    const struct uop *tiles, *next, *bar, **src, *out[MAX_TALL * MAX_COLS],
-        *before[5], *p = w->p;
+    const struct uop *next, *bar, *out[MAX_TALL * MAX_COLS], *turn;
     union uop_arg arg = {.i = uop_range_arg(w->c.a->key, UOP_AXIS_REDUCE)};
-    uint32_t n = 0, i, tall, cols = (uint32_t)(w->v.wide / 16);
+    uint32_t i, tall, cols = (uint32_t)(w->v.wide / 16);
     struct side *sides[5] = {&w->q, &w->q2, &w->k, &w->k2, &w->v};
-    struct attend_tile t = {w->c.a->key, w->c.tile, w->c.n_keys, NULL, NULL};
+    struct attend_tile t = {w->c.a->key, w->c.tile, NULL, NULL};
 
-    src =
-        arena_alloc(&w->c.e->k->mem, (4 * MAX_COPY * 8 + 4096) * sizeof(*src));
-    if (!src)
-        return bell_fail(BELL_E_NO_MEMORY,
-                         "expansion of attention: out of memory");
-    tiles = attend_count_tiles(&w->c, w->row0, w->last, &w->first);
-    t.first = op2(&w->c, UOP_MUL, w->first, w->c.tile);
-    for (i = 0; i < 5; i++) {
-        struct attend_tile rows = {w->c.a->row, group_rows(w), w->c.n_rows,
-                                   w->row0, NULL};
-        before[i] = sides[i]->memory;
-        if (before[i])
-            src[n++] =
-                copy_gpu_tile(w, sides[i], i < 2 ? &rows : &t, before[i]);
-    }
-    w->range = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
+    w->range = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &turns, 1);
     src[n++] = w->range;
     bar = gpu_barrier(w, src, n);
     for (i = 0; i < 5; i++) {
-        if (before[i])
-            sides[i]->memory = attend_after(&w->c, before[i], &bar, 1);
+        if (sides[i]->array)
+            sides[i]->memory = attend_after(&w->c, sides[i]->array, &bar, 1);
     }
-    w->now = add(&w->c, w->first, w->range);
-    next = op2(&w->c, UOP_ADD, w->range, 1);
+    turn = add(&w->c, behind, w->range);
+    w->now = add(&w->c, w->first, turn);
+    next = op2(&w->c, UOP_ADD, turn, 1);
     /* The last one again is cheaper than a branch for each load; RDNA has no
      * registers for those that then come early. observed: LLVM 19, 2026-11-27,
      * heads of 128 were spilled on gfx1100 */
@@ -1033,7 +1016,7 @@ make_gpu_loop(struct gpu_work *w, const struct uop **out_end)
     next = add(&w->c, w->first, next);
     t.first = op2(&w->c, UOP_MUL, next, w->c.tile);
     for (i = 2; w->early && i < 5; i++) {
-        if (before[i])
+        if (sides[i]->array)
             load_chunks(w, sides[i], &t, num(&w->c, 0),
                         count_chunks(w, sides[i], t.rows));
     }
@@ -1046,10 +1029,10 @@ make_gpu_loop(struct gpu_work *w, const struct uop **out_end)
             make_gpu_exps(w, tall);
     }
     if (!w->across) {
-        w->p = attend_after(&w->c, p, &bar, 1);
+        w->p = attend_after(&w->c, w->p_array, &bar, 1);
         n = store_exps(w, src);
         bar = gpu_barrier(w, src, n);
-        w->p = attend_after(&w->c, p, &bar, 1);
+        w->p = attend_after(&w->c, w->p_array, &bar, 1);
     }
     add_gpu_values(w, out);
     for (n = 0, tall = 0; tall < w->tall; tall++) {
@@ -1068,16 +1051,57 @@ make_gpu_loop(struct gpu_work *w, const struct uop **out_end)
     }
     for (i = 2; i < 5; i++) {
         const struct uop *memory;
-        if (!before[i])
+        if (!sides[i]->array)
             continue;
-        memory = attend_after(&w->c, before[i], &bar, 1);
+        memory = attend_after(&w->c, sides[i]->array, &bar, 1);
         if (w->early)
             n += store_chunks(w, sides[i], memory, src + 1 + n);
         else
             src[1 + n++] = copy_gpu_tile(w, sides[i], &t, memory);
     }
     src[0] = w->range;
-    *out_end = uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n + 1);
+    return uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n + 1);
+}
+
+/* The first tiles, then the loop over tiles, or one over those that are whole
+ * and one over what is left; the last's END. */
+static bell_status
+make_gpu_loop(struct gpu_work *w, const struct uop **out_end)
+{
+    const struct uop *tiles, *whole, **src, *zero = num(&w->c, 0);
+    uint32_t n = 0, i, states = w->c.a->is_back ? 0 : w->states;
+    struct side *sides[5] = {&w->q, &w->q2, &w->k, &w->k2, &w->v};
+    struct attend_tile t = {w->c.a->key, w->c.tile, NULL, NULL};
+
+    src =
+        arena_alloc(&w->c.e->k->mem, (4 * MAX_COPY * 8 + 4096) * sizeof(*src));
+    if (!src)
+        return bell_fail(BELL_E_NO_MEMORY,
+                         "expansion of attention: out of memory");
+    tiles = attend_count_tiles(&w->c, w->row0, w->last, &w->first);
+    t.first = op2(&w->c, UOP_MUL, w->first, w->c.tile);
+    for (i = 0; i < 5; i++) {
+        struct attend_tile rows = {w->c.a->row, group_rows(w), w->row0, NULL};
+        sides[i]->array = sides[i]->memory;
+        if (sides[i]->array)
+            src[n++] =
+                copy_gpu_tile(w, sides[i], i < 2 ? &rows : &t, sides[i]->array);
+    }
+    whole = attend_whole_tiles(&w->c, w->first, tiles);
+    if (!whole) {
+        *out_end = make_gpu_turns(w, zero, tiles, tiles, src, n);
+        return uop_graph_status(w->c.g);
+    }
+    w->c.is_whole = true;
+    src[0] = make_gpu_turns(w, zero, whole, tiles, src, n);
+    w->c.is_whole = false;
+    for (i = 0; i < w->tall; i++) {
+        attend_behind(&w->c, w->max[i], states, src[0]);
+        attend_behind(&w->c, w->sum[i], states, src[0]);
+        attend_behind(&w->c, w->out[i], (uint32_t)w->v.wide / 16, src[0]);
+    }
+    *out_end = make_gpu_turns(w, whole, uop_alu2(w->c.g, UOP_SUB, tiles, whole),
+                              tiles, src, 1);
     return uop_graph_status(w->c.g);
 }
 
@@ -1097,9 +1121,9 @@ stored(struct gpu_work *w, uint32_t which, const struct uop *row,
         attend_let(&w->c, w->c.a->sum, sum);
         attend_let(&w->c, w->c.a->max, max);
     }
-    attend_let_range(&w->c, w->c.a->row,
-                     gpu_clamp(w, row, w->c.n_rows, group_rows(w)));
-    attend_let_range(&w->c, w->c.a->col, gpu_clamp(w, col, w->v.n, w->v.wide));
+    attend_let_range(&w->c, w->c.a->row, row_that_is(w, row));
+    attend_let_range(&w->c, w->c.a->col,
+                     attend_clamp(&w->c, w->c.a->col, col, w->v.wide));
     return attend_value(&w->c, w->c.a->store->src[which], n_pairs);
 }
 
@@ -1128,8 +1152,9 @@ store_results(struct gpu_work *w, uint32_t tall, uint32_t c,
         args[1] =
             stored(w, 1, row, col, lane(w, out, i), sum[state], max[state]);
         args[2] = wide ? lanes(w, part, w->own) : part[i];
-        args[3] = gpu_both(w, gpu_inside(w, row, w->c.n_rows, group_rows(w)),
-                           gpu_inside(w, col, w->v.n, w->v.wide));
+        args[3] =
+            attend_both(&w->c, is_row(w, row),
+                        attend_inside(&w->c, w->c.a->col, col, w->v.wide));
         effects[n++] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, args,
                                 args[3] ? 4 : 3);
     }
@@ -1151,19 +1176,16 @@ make_gpu_stores(struct gpu_work *w, const struct uop *end,
             sum[i] = join_gpu_row(w, UOP_ADD,
                                   attend_get(&w->c, w->sum[tall][i], end));
             max[i] = attend_get(&w->c, w->max[tall][i], end);
-            n += attend_store_kept(
-                &w->c, gpu_clamp(w, row, w->c.n_rows, group_rows(w)), sum[i],
-                max[i],
-                gpu_both(w, first,
-                         gpu_inside(w, row, w->c.n_rows, group_rows(w))),
-                src + n);
+            n += attend_store_kept(&w->c, row_that_is(w, row), sum[i], max[i],
+                                   attend_both(&w->c, first, is_row(w, row)),
+                                   src + n);
         }
         for (c = 0; c < w->v.wide / 16; c++)
             n += store_results(w, tall, c,
                                attend_get(&w->c, w->out[tall][c], end), sum,
                                max, src + n);
     }
-    *out_sink = uop_new(w->c.g, UOP_SINK, UOP_VOID, 1, no_arg, src, n);
+    *out_sink = attend_sink(&w->c, src, n);
     return uop_graph_status(w->c.g);
 }
 
@@ -1396,7 +1418,7 @@ make_gpu_memory(struct gpu_work *w)
     }
     w->v.memory = local(w, padded_values(w));
     if (!w->across)
-        w->p = local(w, group_rows(w) * w->p_stride);
+        w->p_array = local(w, group_rows(w) * w->p_stride);
 }
 
 static void
@@ -1420,18 +1442,16 @@ static bell_status
 map_gpu_groups(struct gpu_work *w, struct lower_program *p)
 {
     int64_t n = group_rows(w), warp = w->parts * 16;
-    const struct uop *tile, *tid;
+    const struct uop *tid;
 
-    BELL_TRY(attend_map_groups(&w->c, (w->c.n_rows + n - 1) / n, p, &tile));
+    BELL_TRY(attend_map_groups(&w->c, n, p, &w->row0));
     p->local[0] = count_threads(w);
     w->c.e->tid = tid = attend_special(&w->c, 4, p->local[0]);
     w->wave = op2(&w->c, UOP_FLOORDIV, tid, warp);
     w->c16 = op2(&w->c, UOP_FLOORMOD, tid, 16);
     w->part =
         op2(&w->c, UOP_FLOORMOD, op2(&w->c, UOP_FLOORDIV, tid, 16), w->parts);
-    w->row0 = op2(&w->c, UOP_MUL, tile, n);
-    w->last = op2(&w->c, UOP_MIN, op2(&w->c, UOP_ADD, w->row0, n - 1),
-                  w->c.n_rows - 1);
+    w->last = attend_last(&w->c, w->row0, n);
     return BELL_OK;
 }
 

@@ -18,29 +18,6 @@ static const struct uop_wmma mma = {UOP_WMMA_NV, 16, 8, 16};
 
 /* ---- the kernel's expressions at places ---- */
 
-/* The number, which may be past n values by less than a multiple of `tile`,
- * as one of them. */
-static const struct uop *
-nv_clamp(const struct attend_nv *w, const struct uop *u, int64_t n,
-         int64_t tile)
-{
-    return n % tile ? op2(&w->c, UOP_MIN, u, n - 1) : u;
-}
-
-/* Is it one of them? NULL: always. */
-static const struct uop *
-nv_inside(const struct attend_nv *w, const struct uop *u, int64_t n,
-          int64_t tile)
-{
-    return n % tile ? op2(&w->c, UOP_CMPLT, u, n) : NULL;
-}
-
-static const struct uop *
-nv_both(const struct attend_nv *w, const struct uop *a, const struct uop *b)
-{
-    return a && b ? uop_alu2(w->c.g, UOP_AND, a, b) : a ? a : b;
-}
-
 static int64_t
 n_threads(const struct attend_nv *w)
 {
@@ -64,7 +41,7 @@ nv_row_of(const struct attend_nv *w, uint32_t tall, uint32_t half)
 static const struct uop *
 nv_row_inside(const struct attend_nv *w, const struct uop *row)
 {
-    return nv_clamp(w, row, w->c.n_rows, rows_of_group(w));
+    return attend_clamp(&w->c, w->c.a->row, row, rows_of_group(w));
 }
 
 /* ---- who does what ---- */
@@ -74,20 +51,17 @@ bell_status
 attend_nv_map_groups(struct attend_nv *w, struct lower_program *p)
 {
     int64_t n = rows_of_group(w);
-    const struct uop *tile, *warp;
+    const struct uop *warp;
 
-    BELL_TRY(attend_map_groups(&w->c, (w->c.n_rows + n - 1) / n, p, &tile));
+    BELL_TRY(attend_map_groups(&w->c, n, p, &w->begin));
     p->local[0] = (uint32_t)n_threads(w);
     w->c.e->tid = attend_special(&w->c, 4, n_threads(w));
     warp = op2(&w->c, UOP_FLOORDIV, w->c.e->tid, 32);
     w->g4 =
         op2(&w->c, UOP_FLOORMOD, op2(&w->c, UOP_FLOORDIV, w->c.e->tid, 4), 8);
     w->t4 = op2(&w->c, UOP_FLOORMOD, w->c.e->tid, 4);
-    tile = op2(&w->c, UOP_MUL, tile, n);
-    w->begin = tile;
-    w->last =
-        op2(&w->c, UOP_MIN, op2(&w->c, UOP_ADD, tile, n - 1), w->c.n_rows - 1);
-    w->row0 = step(&w->c, tile, warp, 16 * w->tall);
+    w->last = attend_last(&w->c, w->begin, n);
+    w->row0 = step(&w->c, w->begin, warp, 16 * w->tall);
     return BELL_OK;
 }
 
@@ -100,7 +74,8 @@ load_pair(struct attend_nv *w, const struct attend_nv_rows *rows,
           const struct uop *at, const struct uop **out)
 {
     const struct kernel *k = w->c.e->k;
-    const struct uop *q = rows->value, *gate = nv_inside(w, at, s->n, s->wide);
+    const struct uop *q = rows->value,
+                     *gate = attend_inside(&w->c, s->range, at, s->wide);
     const struct uop *zero = uop_const_int(w->c.g, q->dtype, 0), *u;
     uint32_t n = w->c.n_pairs, i;
 
@@ -118,9 +93,10 @@ load_pair(struct attend_nv *w, const struct attend_nv_rows *rows,
     }
     for (i = 0; i < 2; i++) {
         u = op2(&w->c, UOP_ADD, at, i);
-        gate = nv_inside(w, u, s->n, s->wide);
+        gate = attend_inside(&w->c, s->range, u, s->wide);
         attend_let_range(&w->c, w->c.a->row, row);
-        attend_let_range(&w->c, rows->range, nv_clamp(w, u, s->n, s->wide));
+        attend_let_range(&w->c, rows->range,
+                         attend_clamp(&w->c, s->range, u, s->wide));
         out[i] = attend_value(&w->c, q, n);
         if (gate)
             out[i] = uop_alu3(w->c.g, UOP_WHERE, gate, out[i], zero);
@@ -191,10 +167,12 @@ load_nv_chunk(struct attend_nv *w, const struct attend_nv_side *s,
     zero = uop_const_int(w->c.g, s->value->dtype, 0);
     for (i = 0; i < CHUNK; i++) {
         u = op2(&w->c, UOP_ADD, at, i);
-        ok = nv_both(w, gate, nv_inside(w, u, s->n, s->wide));
+        ok = attend_both(&w->c, gate,
+                         attend_inside(&w->c, s->range, u, s->wide));
         attend_let_range(&w->c, w->c.a->key,
-                         nv_clamp(w, key, w->c.n_keys, w->c.tile));
-        attend_let_range(&w->c, s->range, nv_clamp(w, u, s->n, s->wide));
+                         attend_clamp(&w->c, w->c.a->key, key, w->c.tile));
+        attend_let_range(&w->c, s->range,
+                         attend_clamp(&w->c, s->range, u, s->wide));
         part[i] = attend_value(&w->c, s->value, n);
         if (ok)
             part[i] = uop_alu3(w->c.g, UOP_WHERE, ok, part[i], zero);
@@ -274,16 +252,15 @@ copy_nv_tile(struct attend_nv *w, const struct attend_nv_side *s,
         row = chunk_to_copy(w, each, i, &at);
         at = op2(&w->c, UOP_MUL, at, CHUNK);
         key = step(&w->c, row, tile, w->c.tile);
-        ok = nv_inside(w, key, w->c.n_keys, w->c.tile);
+        ok = attend_inside(&w->c, w->c.a->key, key, w->c.tile);
         src[0] = s->memory;
         src[1] = add(&w->c, step(&w->c, half, row, s->stride), at);
         src[5] = (i + 1) * n_threads(w) > all ? op2(&w->c, UOP_CMPLT, work, all)
                                               : NULL;
-        src[5] = nv_both(w, gate, src[5]);
+        src[5] = attend_both(&w->c, gate, src[5]);
         if (copied) {
-            src[4] = nv_both(w, ok,
-                             s->n != s->wide ? op2(&w->c, UOP_CMPLT, at, s->n)
-                                             : NULL);
+            src[4] = attend_both(&w->c, ok,
+                                 attend_inside(&w->c, s->range, at, s->wide));
             if (!src[4])
                 src[4] = uop_const_int(w->c.g, UOP_BOOL, 1);
             src[2] = s->value->src[0];
@@ -384,7 +361,7 @@ attend_nv_see_scores(struct attend_nv *w, uint32_t tall)
         for (i = 0; i < 4; i++) {
             key = step(&w->c, num(&w->c, 8 * n + i % 2), w->now, w->c.tile);
             key = step(&w->c, key, w->t4, 2);
-            ok = nv_inside(w, key, w->c.n_keys, w->c.tile);
+            ok = attend_inside(&w->c, a->key, key, w->c.tile);
             attend_let(&w->c, w->c.factor ? w->c.scaled : a->score,
                        attend_nv_lane(w, w->score[tall][n], i));
             if (a->score2)
@@ -393,7 +370,7 @@ attend_nv_see_scores(struct attend_nv *w, uint32_t tall)
             attend_let_range(&w->c, a->row,
                              nv_row_inside(w, nv_row_of(w, tall, i / 2)));
             attend_let_range(&w->c, a->key,
-                             nv_clamp(w, key, w->c.n_keys, w->c.tile));
+                             attend_clamp(&w->c, a->key, key, w->c.tile));
             x = attend_value(&w->c, seen, n_pairs);
             if (ok)
                 x = uop_alu3(w->c.g, UOP_WHERE, ok, x, none);
@@ -567,16 +544,67 @@ make_nv_tile(struct attend_nv *w, const struct uop **effects)
     return n;
 }
 
-/* The first tiles, then the loop over tiles; its END. */
+/* A loop over `turns` of all `tiles`, behind so many before it. src[] has the n
+ * effects that it waits for, and room. Its END. */
+static const struct uop *
+make_nv_turns(struct attend_nv *w, const struct uop *before,
+              const struct uop *turns, const struct uop *tiles,
+              const struct uop **src, uint32_t n)
+{
+    struct attend_nv_side *sides[3] = {&w->k, &w->k2, &w->v};
+    union uop_arg arg = {.i = uop_range_arg(w->c.a->key, UOP_AXIS_REDUCE)};
+    const struct uop *next, *gate, *barrier, *turn;
+    uint32_t i;
+
+    w->range = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &turns, 1);
+    turn = add(&w->c, before, w->range);
+    w->now = add(&w->c, w->first, turn);
+    src[n++] = w->range;
+    barrier = uop_new(w->c.g, UOP_BARRIER, UOP_VOID, 1, no_arg, src, n);
+    next = op2(&w->c, UOP_ADD, turn, 1);
+    gate = uop_alu2(w->c.g, UOP_CMPLT, next, tiles);
+    for (i = 0, n = 1; i < 3; i++) {
+        struct attend_nv_side *s = sides[i];
+        if (!s->value)
+            continue;
+        s->half = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, turn, 2),
+                      w->c.tile * s->stride);
+        if (s->same) {
+            s->memory = s->same->memory;
+            continue;
+        }
+        s->memory = attend_after(&w->c, s->array, &barrier, 1);
+        n +=
+            copy_nv_tile(w, s, add(&w->c, w->first, next), next, gate, src + n);
+    }
+    n += make_nv_tile(w, src + n);
+    src[0] = w->range;
+    return uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n);
+}
+
+/* The variables behind a loop. */
+static void
+go_behind_nv(struct attend_nv *w, const struct uop *end)
+{
+    uint32_t tall, n = w->c.a->is_back ? 0 : 2;
+
+    for (tall = 0; tall < w->tall; tall++) {
+        attend_behind(&w->c, w->max[tall], n, end);
+        attend_behind(&w->c, w->sum[tall], n, end);
+        attend_behind(&w->c, w->out[tall], (uint32_t)w->v.wide / 8, end);
+    }
+}
+
+/* The first tiles, then the loop over tiles, or one over those that are whole
+ * and one over what is left; the last's END. */
 static bell_status
 make_nv_loop(struct attend_nv *w, const struct uop **out_end)
 {
     int64_t wide = w->k.wide + w->v.wide + w->k2.wide;
     size_t most = 2 * (size_t)(w->c.tile * wide / CHUNK / n_threads(w) + 3) +
                   ATTEND_NV_TALL * (ATTEND_NV_COLS + 4) + 2;
-    const struct uop *tiles, *next, *gate, *barrier, **src;
+    const struct uop *tiles, *whole, **src;
     struct attend_nv_side *sides[3] = {&w->k, &w->k2, &w->v};
-    union uop_arg arg = {.i = uop_range_arg(w->c.a->key, UOP_AXIS_REDUCE)};
     uint32_t n = 0, i;
 
     tiles = attend_count_tiles(&w->c, w->begin, w->last, &w->first);
@@ -588,34 +616,22 @@ make_nv_loop(struct attend_nv *w, const struct uop **out_end)
         struct attend_nv_side *s = sides[i];
         if (!s->value || s->same)
             continue;
-        s->memory = expand_local(w->c.e, s->value->dtype,
-                                 (uint64_t)(2 * w->c.tile * s->stride));
+        s->array = s->memory = expand_local(
+            w->c.e, s->value->dtype, (uint64_t)(2 * w->c.tile * s->stride));
         n += copy_nv_tile(w, s, w->first, num(&w->c, 0), NULL, src + n);
     }
-    w->range = uop_new(w->c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
-    w->now = add(&w->c, w->first, w->range);
-    src[n++] = w->range;
-    barrier = uop_new(w->c.g, UOP_BARRIER, UOP_VOID, 1, no_arg, src, n);
-    next = op2(&w->c, UOP_ADD, w->range, 1);
-    gate = uop_alu2(w->c.g, UOP_CMPLT, next, tiles);
-    for (i = 0, n = 1; i < 3; i++) {
-        struct attend_nv_side *s = sides[i];
-        if (!s->value)
-            continue;
-        s->half = op2(&w->c, UOP_MUL, op2(&w->c, UOP_FLOORMOD, w->range, 2),
-                      w->c.tile * s->stride);
-        if (s->same) {
-            s->memory = s->same->memory;
-            continue;
-        }
-        s->memory = attend_after(&w->c, s->memory, &barrier, 1);
-        n +=
-            copy_nv_tile(w, s, add(&w->c, w->first, next), next, gate, src + n);
+    whole = attend_whole_tiles(&w->c, w->first, tiles);
+    if (whole) {
+        w->c.is_whole = true;
+        src[0] = make_nv_turns(w, num(&w->c, 0), whole, tiles, src, n);
+        n = 1;
+        w->c.is_whole = false;
+        go_behind_nv(w, src[0]);
+        *out_end = make_nv_turns(
+            w, whole, uop_alu2(w->c.g, UOP_SUB, tiles, whole), tiles, src, n);
+    } else {
+        *out_end = make_nv_turns(w, num(&w->c, 0), tiles, tiles, src, n);
     }
-    n += make_nv_tile(w, src + n);
-    src[0] = w->range;
-    assert(n <= most);
-    *out_end = uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n);
     return uop_graph_status(w->c.g);
 }
 
@@ -628,7 +644,8 @@ store_pair(struct attend_nv *w, const struct uop *row, const struct uop *at,
            const struct uop *max, const struct uop **effects)
 {
     const struct uop *store = w->c.a->store, *src[4], *part[2], *col[2];
-    const struct uop *is_row = nv_inside(w, row, w->c.n_rows, rows_of_group(w));
+    const struct uop *is_row =
+        attend_inside(&w->c, w->c.a->row, row, rows_of_group(w));
     uint32_t n_pairs = w->c.n_pairs, i, n = 0;
     bool pair = w->v.n % 2 == 0 &&
                 kernel_coef(w->c.e->k, store->src[1], w->c.a->col) == 1;
@@ -642,17 +659,19 @@ store_pair(struct attend_nv *w, const struct uop *row, const struct uop *at,
         }
         attend_let_range(&w->c, w->c.a->row, nv_row_inside(w, row));
         attend_let_range(&w->c, w->c.a->col,
-                         nv_clamp(w, col[i], w->v.n, w->v.wide));
+                         attend_clamp(&w->c, w->c.a->col, col[i], w->v.wide));
         part[i] = attend_value(&w->c, store->src[2], n_pairs);
     }
     for (i = 0; i < (pair ? 1 : 2); i++) {
         src[0] = store->src[0];
         attend_let_range(&w->c, w->c.a->row, nv_row_inside(w, row));
         attend_let_range(&w->c, w->c.a->col,
-                         nv_clamp(w, col[i], w->v.n, w->v.wide));
+                         attend_clamp(&w->c, w->c.a->col, col[i], w->v.wide));
         src[1] = attend_value(&w->c, store->src[1], n_pairs);
         src[2] = pair ? attend_nv_lanes(w, part, 2) : part[i];
-        src[3] = nv_both(w, is_row, nv_inside(w, col[i], w->v.n, w->v.wide));
+        src[3] =
+            attend_both(&w->c, is_row,
+                        attend_inside(&w->c, w->c.a->col, col[i], w->v.wide));
         effects[n++] = uop_make(w->c.g, UOP_STORE, UOP_VOID, 1, no_arg, src,
                                 src[3] ? 4 : 3);
     }
@@ -685,8 +704,9 @@ attend_nv_make_stores(struct attend_nv *w, const struct uop *end,
             row = nv_row_of(w, tall, i);
             n += attend_store_kept(
                 &w->c, nv_row_inside(w, row), sum[i], max[i],
-                nv_both(w, op2(&w->c, UOP_CMPEQ, w->t4, 0),
-                        nv_inside(w, row, w->c.n_rows, rows_of_group(w))),
+                attend_both(
+                    &w->c, op2(&w->c, UOP_CMPEQ, w->t4, 0),
+                    attend_inside(&w->c, w->c.a->row, row, rows_of_group(w))),
                 src + n);
         }
         for (c = 0; c < w->v.wide / 8; c++) {
@@ -700,7 +720,7 @@ attend_nv_make_stores(struct attend_nv *w, const struct uop *end,
             }
         }
     }
-    *out_sink = uop_new(w->c.g, UOP_SINK, UOP_VOID, 1, no_arg, src, n);
+    *out_sink = attend_sink(&w->c, src, n);
     return uop_graph_status(w->c.g);
 }
 

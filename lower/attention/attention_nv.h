@@ -19,7 +19,8 @@ struct attend_nv_side {
     uint32_t range;          /* along which neighbours lie: c or the columns */
     int64_t n, wide;         /* its size; with zeros, a multiple of 16 */
     int64_t stride;          /* of a key in LOCAL memory */
-    const struct uop *memory, *half;   /* the array; where the tile begins */
+    const struct uop *array, *memory;  /* in LOCAL memory, as it is now */
+    const struct uop *half;            /* where the tile begins */
     const struct attend_nv_side *same; /* which lies there already, or NULL */
 };
 

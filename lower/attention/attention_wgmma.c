@@ -139,7 +139,8 @@ queries_are_boxed(const struct attend_nv *w)
     struct attend_nv_side side = {.value = q, .range = w->q.range, .n = w->k.n};
     int64_t stride;
 
-    if (w->c.n_rows % GROUP_ROWS || !attend_nv_is_copied(w, &side))
+    if (w->c.n_rows % GROUP_ROWS || attend_end(w->c.e->k, w->c.a->row) ||
+        !attend_nv_is_copied(w, &side))
         return false;
     stride = kernel_coef(w->c.e->k, q->src[1], w->c.a->row);
     return stride >= ROW && stride % 8 == 0;
@@ -180,7 +181,8 @@ wgmma_fits(const struct state *s)
     const struct attend_nv *w = &s->w;
     const struct lower_target *t = w->c.e->k->target;
 
-    return t->has_boxes && t->wgmma_k[w->v.value->dtype] == STEPS &&
+    return t->has_boxes && !attend_end(w->c.e->k, w->c.a->key) &&
+           t->wgmma_k[w->v.value->dtype] == STEPS &&
            w->k.value->dtype == w->v.value->dtype && !w->c.a->is_back &&
            !w->c.a->score2 && w->c.n_rows > ROW &&
            w->c.n_keys % w->c.tile == 0 && w->c.n_keys > w->c.tile &&

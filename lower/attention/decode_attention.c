@@ -64,8 +64,8 @@ find_share(const struct kernel *k, const struct attend *a)
 bool
 attend_few_fits(const struct kernel *k, const struct attend *a)
 {
-    return k->sizes[a->key] >= ATTEND_FEW_KEYS && a->k->dtype == a->v->dtype &&
-           find_share(k, a) != 0;
+    return attend_most(k, a->key) >= ATTEND_FEW_KEYS &&
+           a->k->dtype == a->v->dtype && find_share(k, a) != 0;
 }
 
 static void
@@ -193,11 +193,8 @@ own_key(const struct decode_work *w, uint32_t i, const struct uop *now,
     key = op2(&w->f.c, UOP_FLOORDIV, w->f.c.e->tid, w->share);
     key = op2(&w->f.c, UOP_ADD, key, (int64_t)i * groups);
     key = step(&w->f.c, key, now, w->f.c.tile);
-    *ok = NULL;
-    if (w->f.c.n_keys % w->f.c.tile == 0)
-        return key;
-    *ok = op2(&w->f.c, UOP_CMPLT, key, w->f.c.n_keys);
-    return op2(&w->f.c, UOP_MIN, key, w->f.c.n_keys - 1);
+    *ok = attend_inside(&w->f.c, w->f.c.a->key, key, w->f.c.tile);
+    return attend_clamp(&w->f.c, w->f.c.a->key, key, w->f.c.tile);
 }
 
 /* The function of the scores of a key, for each row. */
@@ -270,7 +267,7 @@ make_decode_loop(struct decode_work *w)
     union uop_arg arg = {.i = uop_range_arg(a->key, UOP_AXIS_REDUCE)};
     uint32_t u, row, i, n = 0, n_pairs = w->f.c.n_pairs;
 
-    tiles = num(&w->f.c, (w->f.c.n_keys + w->f.c.tile - 1) / w->f.c.tile);
+    tiles = attend_all_tiles(&w->f.c);
     w->range = uop_new(w->f.c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
     src[n++] = w->range;
     for (u = 0; u < w->unroll; u++) { /* under way while keys are seen */
@@ -359,7 +356,7 @@ attend_few_count(const struct kernel *k, const struct attend *a)
     int64_t n = 1;
 
     for (set = a->few_rows; set; set &= set - 1)
-        n *= k->sizes[__builtin_ctzll(set)];
+        n *= attend_most(k, (uint32_t)__builtin_ctzll(set));
     return n;
 }
 
@@ -384,14 +381,10 @@ attend_few_rows(const struct attend_few *f, int64_t most)
 bell_status
 attend_few_map_groups(struct attend_few *f, struct lower_program *p)
 {
-    const struct uop *tile;
-
     LOG(LOG_OPT, "attention: %u rows by %d keys at a time", f->rows,
         (int)f->c.tile);
-    BELL_TRY(attend_map_groups(&f->c, (f->c.n_rows + f->rows - 1) / f->rows, p,
-                               &tile));
+    BELL_TRY(attend_map_groups(&f->c, f->rows, p, &f->row0));
     p->local[0] = f->threads;
-    f->row0 = op2(&f->c, UOP_MUL, tile, f->rows);
     f->c.e->tid = attend_special(&f->c, 4, f->threads);
     f->lane = op2(&f->c, UOP_FLOORMOD, f->c.e->tid, f->wave);
     f->warp = op2(&f->c, UOP_FLOORDIV, f->c.e->tid, f->wave);
@@ -414,34 +407,23 @@ decode_key_at(const struct attend_few *f, const struct uop *at)
     return step(&f->c, at, f->range, f->c.tile);
 }
 
-static bool
-is_ragged(const struct attend_few *f)
-{
-    return f->c.n_keys % f->c.tile != 0;
-}
-
 const struct uop *
 attend_few_key(const struct attend_few *f, const struct uop *at)
 {
-    const struct uop *key = decode_key_at(f, at);
-
-    return is_ragged(f) ? op2(&f->c, UOP_MIN, key, f->c.n_keys - 1) : key;
+    return attend_clamp(&f->c, f->c.a->key, decode_key_at(f, at), f->c.tile);
 }
 
 const struct uop *
 attend_few_seen(struct attend_few *f, const struct uop *score,
                 const struct uop *at, uint32_t n_pairs)
 {
-    const struct uop *x;
+    const struct uop *x, *ok;
 
     attend_let(&f->c, f->c.factor ? f->c.scaled : f->c.a->score, score);
     attend_let_range(&f->c, f->c.a->key, attend_few_key(f, at));
     x = attend_value(&f->c, f->c.a->seen, n_pairs);
-    if (is_ragged(f))
-        x = uop_alu3(f->c.g, UOP_WHERE,
-                     op2(&f->c, UOP_CMPLT, decode_key_at(f, at), f->c.n_keys),
-                     x, low(&f->c));
-    return x;
+    ok = attend_inside(&f->c, f->c.a->key, decode_key_at(f, at), f->c.tile);
+    return ok ? uop_alu3(f->c.g, UOP_WHERE, ok, x, low(&f->c)) : x;
 }
 
 const struct uop *
@@ -548,7 +530,7 @@ attend_few_stores(struct attend_few *f, const struct uop *barrier)
     uint32_t all = f->rows * f->cols, i, n_pairs = f->c.n_pairs, n = 1;
     const struct uop *range =
                          decode_loop(f, (all + f->threads - 1) / f->threads),
-                     *row, *col, *of[3], *at, *gate, *is_row, *src[4] = {range},
+                     *row, *col, *of[3], *at, *gate, *src[4] = {range},
                      *args[4] = {a->store->src[0]};
 
     at = step(&f->c, f->c.e->tid, range, f->threads);
@@ -557,10 +539,9 @@ attend_few_stores(struct attend_few *f, const struct uop *barrier)
         at = op2(&f->c, UOP_MIN, at, all - 1);
     row = op2(&f->c, UOP_FLOORDIV, at, f->cols);
     col = op2(&f->c, UOP_FLOORMOD, at, f->cols);
-    if (f->c.n_rows % f->rows) {
-        is_row = op2(&f->c, UOP_CMPLT, add(&f->c, f->row0, row), f->c.n_rows);
-        gate = gate ? uop_alu2(f->c.g, UOP_AND, gate, is_row) : is_row;
-    }
+    gate = attend_both(
+        &f->c, gate,
+        attend_few_inside(&f->c, add(&f->c, f->row0, row), f->rows));
     join_states(f, attend_after(&f->c, f->state, &barrier, 1), row, col, of);
     row = attend_few_row(f, row);
     for (i = 1; i < 3; i++) {
@@ -579,7 +560,7 @@ attend_few_stores(struct attend_few *f, const struct uop *barrier)
                            gate ? uop_alu2(f->c.g, UOP_AND, at, gate) : at,
                            src + n);
     at = uop_new(f->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n);
-    return uop_new(f->c.g, UOP_SINK, UOP_VOID, 1, no_arg, &at, 1);
+    return attend_sink(&f->c, &at, 1);
 }
 
 bell_status

@@ -364,7 +364,7 @@ make_fragment_loop(struct fragment_work *w)
     union uop_arg arg = {.i = uop_range_arg(w->f.c.a->key, UOP_AXIS_REDUCE)};
     uint32_t i, n = 0;
 
-    tiles = num(&w->f.c, (w->f.c.n_keys + w->f.c.tile - 1) / w->f.c.tile);
+    tiles = attend_all_tiles(&w->f.c);
     w->f.range = uop_new(w->f.c.g, UOP_RANGE, UOP_I64, 1, arg, &tiles, 1);
     src[n++] = w->f.range;
     load_fragment_keys(w);

@@ -261,7 +261,7 @@ fits_attention(const struct sched *s, const struct match *m)
         return false;
     n_rows = sched_most(g, rows->d[last - 1]);
     return (n_rows >= MIN_ROWS ||
-            (s->target->attends & LOWER_ATTENDS_SIZES && n_rows >= 2 &&
+            (s->target->attends & LOWER_ATTENDS_SMALL && n_rows >= 2 &&
              most_elems(g, m->exp) / n <= FEW_BY_FEW) ||
             (s->target->attends & LOWER_ATTENDS_FEW &&
              most_elems(g, m->exp) / n >= FEW_KEYS)) &&

@@ -661,8 +661,7 @@ schedule_graph(struct tensor_runtime *rt, struct uop_graph *g,
     return status;
 }
 
-/* Attention that takes no sizes which vary is left. The symbols' values are the
- * last of the plan's. */
+/* The symbols' values are the last of the plan's. */
 static void
 for_any_size(const struct rt_plan *plan, struct sched_target *target,
              int64_t *vars)
@@ -670,8 +669,6 @@ for_any_size(const struct rt_plan *plan, struct sched_target *target,
     int64_t n = plan->n_values - __builtin_popcount(plan->symbols);
     uint32_t rest;
 
-    if (!(target->attends & LOWER_ATTENDS_SIZES))
-        target->attends = 0;
     target->size_vars = vars;
     for (rest = plan->symbols; rest; rest &= rest - 1)
         vars[__builtin_ctz(rest)] = n++;

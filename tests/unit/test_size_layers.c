@@ -142,7 +142,7 @@ static const struct {
     step_fn *fn;
     uint64_t most; /* kernels */
 } steps[] = {
-    {"causal", causal, 3},      {"grouped", grouped, 3},
+    {"causal", causal, 1},      {"grouped", grouped, 2},
     {"recur", recur, 24},       {"running", running, 6},
     {"decode", decode, 4},      {"forward", forward, 23},
     {"training", training, 42},
