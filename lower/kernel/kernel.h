@@ -170,6 +170,10 @@ BELL_MUST_CHECK bell_status kernel_unflatten(struct kernel *k);
  * pair becomes one range of size(a)*size(b) values. */
 BELL_MUST_CHECK bell_status kernel_merge(struct kernel *k);
 
+/* The same where size(b) is only known when the kernel runs. To be done before
+ * kernel_bound_ranges, behind which such ranges stay two. */
+BELL_MUST_CHECK bell_status kernel_merge_sizes(struct kernel *k);
+
 /* Makes one of two output ranges of constant sizes, whatever their indices: a
  * becomes its quotient, b, which counts faster, its remainder. Numbers above a
  * become one less. */
