@@ -65,6 +65,7 @@ can_merge(struct kernel *k, uint32_t a, uint32_t b,
 
     assert(a < k->n_ranges && b < k->n_ranges);
     if (k->sizes[a] < 0 || k->sizes[b] < 0 || kernel_open(k, b) ||
+        (k->reduce_ranges >> a & 1 && kernel_open(k, a)) ||
         uop_range_axis(k->ranges[a]) != uop_range_axis(k->ranges[b]) ||
         __builtin_mul_overflow(k->sizes[a], k->sizes[b], &product))
         return false;

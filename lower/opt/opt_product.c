@@ -30,6 +30,11 @@
 #define HALVED_BYTES 64
 #define MAX_OVERLAP  104 /* percent computed of what is wanted */
 #define ROW_TILES    8   /* of rows, packed together */
+/* Panels of sums whose length is known when the kernel runs have room for the
+ * longest, in so many times max_packed_bytes. As much is used as the sum is
+ * long: the caches count for less. */
+#define OPEN_COLUMNS 2.0
+#define OPEN_ROWS    0.5
 #define ROW_SUM      1.0 /* of a row alone, over a vector's work. guess */
 /* Cycles to pack an element that lies anywhere, and in short rows. observed:
  * Zen 4: 0.7; 1.1 to 1.7 */
@@ -437,7 +442,8 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
     choice->lanes[column] = tile.lanes;
     choice->copies[column] = tile.vectors;
     choice->copies[row] = tile.rows;
-    for (n = tiled ? 1 : MAX_UNROLL; k->sizes[inner] % n; n--)
+    for (n = tiled || kernel_sum_is_open(m->k) ? 1 : MAX_UNROLL;
+         k->sizes[inner] % n; n--)
         ;
     choice->unroll[inner] = n;
     LOG(LOG_OPT, "product: %lld x %lld by range %u x %u, packed%s",
@@ -493,7 +499,10 @@ split_rows(struct opt_plan *plan, const struct opt_choice *choice,
 {
     const struct opt_product *p = &choice->product;
     double bytes = panel_bytes(plan->k, choice->copies[p->row]);
-    int64_t most = (int64_t)(plan->k->target->l2_bytes / 4 / bytes), n;
+    double room = kernel_sum_is_open(plan->k)
+                      ? OPEN_ROWS * plan->k->target->max_packed_bytes
+                      : plan->k->target->l2_bytes / 4;
+    int64_t most = (int64_t)(room / bytes), n;
 
     int32_t told[LOWER_ACTION_ARGS];
     double most_bytes = plan->k->target->max_packed_bytes / 2.0;
@@ -570,7 +579,10 @@ opt_choose_panels(struct opt_plan *plan, const struct opt_choice *choice,
             plan->axes[loops[r]].size > 0)
             n_groups *= plan->axes[loops[r]].size;
     }
-    most = (int64_t)(k->target->l2_bytes / 2 / bytes);
+    most = (int64_t)((kernel_sum_is_open(plan->k)
+                          ? OPEN_COLUMNS * k->target->max_packed_bytes
+                          : k->target->l2_bytes / 2) /
+                     bytes);
     if (n_groups * n_tiles < want * most)
         most = n_groups * n_tiles / want;
     if (n_tiles > 1)
