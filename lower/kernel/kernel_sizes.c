@@ -10,8 +10,9 @@
 
 #define MAX_JOINED ((int64_t)1 << 31) /* values that the range may have */
 
-/* The kernel's indices as polynomials: their leaves (ranges, VARs, and what is
- * no sum or product) are symbols, whose bounds say nothing. */
+/* The kernel's indices as polynomials. Their leaves are symbols, whose bounds
+ * say nothing: ranges, VARs, and other indices that are neither a sum nor a
+ * product. */
 struct size_merge {
     struct kernel *k;
     struct dim_table dims;

@@ -34,7 +34,7 @@ struct step_time {
     double wall, cpu;
 };
 
-/* Of the turns of one size. */
+/* What the turns of one size took. */
 struct turns {
     double wall[MAX_TURNS], cpu[MAX_TURNS];
 };

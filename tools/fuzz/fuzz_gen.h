@@ -78,6 +78,8 @@ fuzz_has_sizes(const struct fuzz_gen *g)
 int64_t fuzz_some_size(struct fuzz_gen *g);
 /* How many elements the node has in each run at least. */
 int64_t fuzz_least_numel(struct fuzz_gen *g, int node);
+/* Can an axis of the node that has the size of a symbol be 1? */
+bool fuzz_may_be_one(const struct fuzz_gen *g, int node);
 /* Puts sizes in place of the numbers of the node that was appended last, and
  * builds it with them too. False where the API refuses that. */
 bool fuzz_sizes_append(struct fuzz_gen *g);

@@ -180,6 +180,13 @@ gen_axes(struct fuzz_gen *g, struct fuzz_node *n)
     return true;
 }
 
+/* An axis of the size of a symbol stays, also while that is 1. */
+static bool
+gen_squeeze(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    return !fuzz_may_be_one(g, g->x) && gen_axes(g, n);
+}
+
 static bool
 gen_unsqueeze(struct fuzz_gen *g, struct fuzz_node *n)
 {
@@ -738,7 +745,7 @@ static const struct fuzz_op rows[] = {
      FUZZ_DATA_NORMAL, fuzz_pad_with_text},
     ROW(tl, shrink, "0l", shrink, 1, 5, 14, true, NORMAL),
     ROW(tl, flip, "0l", axes, 0, 5, 10, true, NORMAL),
-    ROW(tl, squeeze, "0l", axes, 0, 5, 4, true, NORMAL),
+    ROW(tl, squeeze, "0l", squeeze, 0, 5, 4, true, NORMAL),
     ROW(ta, unsqueeze, "0a", unsqueeze, 0, 4, 5, true, NORMAL),
     ROW(taa, flatten, "0ab", flatten, 1, 5, 5, true, NORMAL),
     ROW(tl, repeat, "0l", repeat, 0, 3, 5, true, NORMAL),
