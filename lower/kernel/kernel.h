@@ -138,7 +138,7 @@ BELL_MUST_CHECK bell_status kernel_bound_ranges(struct kernel *k);
 struct kernel_end *kernel_open(struct kernel *k, uint32_t r);
 /* Is any range open? Is one of a sum? */
 bool kernel_is_open(const struct kernel *k);
-bool kernel_sum_is_open(struct kernel *k);
+bool kernel_sum_is_open(const struct kernel *k);
 /* Gates what is open of sums. The kernel is canonical again. */
 BELL_MUST_CHECK bell_status kernel_close_sums(struct kernel *k);
 /* Gates what is open, and no sum is. */

@@ -276,13 +276,15 @@ kernel_is_open(const struct kernel *k)
 }
 
 bool
-kernel_sum_is_open(struct kernel *k)
+kernel_sum_is_open(const struct kernel *k)
 {
-    uint64_t set;
+    uint32_t i, r;
 
-    for (set = k->reduce_ranges; set; set &= set - 1) {
-        if (kernel_open(k, (uint32_t)__builtin_ctzll(set)))
-            return true;
+    for (i = 0; i < k->n_ends; i++) {
+        for (r = 0; r < k->n_ranges && k->ends[i].is_open; r++) {
+            if (k->reduce_ranges >> r & 1 && k->ends[i].value == k->ranges[r])
+                return true;
+        }
     }
     return false;
 }

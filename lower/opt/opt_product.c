@@ -117,6 +117,18 @@ panel_bytes(const struct kernel *k, int64_t columns)
            uop_dtype_infos[sum->dtype].size_bytes;
 }
 
+/* Do a panel of columns and one of rows fit? */
+static bool
+panels_fit(const struct kernel *k, int64_t columns, int64_t rows)
+{
+    double most = k->target->max_packed_bytes;
+
+    if (kernel_sum_is_open(k))
+        return panel_bytes(k, columns) <= OPEN_COLUMNS * most &&
+               panel_bytes(k, rows) <= OPEN_ROWS * most;
+    return panel_bytes(k, columns + rows) <= most;
+}
+
 /* Do the rows' loads step by one along the sum's innermost range? */
 static bool
 goes_along(const struct kernel *k, const struct operands *p, uint32_t inner)
@@ -221,8 +233,7 @@ choose_tile(const struct kernel *k, int64_t n_rows, int64_t n, int64_t lanes)
         bool odd = halves % 2;
         rows = most_rows(k->target, (halves + 1) / 2);
         wide = halves * lanes / 2;
-        if (rows < MIN_ROWS || n < wide ||
-            panel_bytes(k, wide) > k->target->max_packed_bytes)
+        if (rows < MIN_ROWS || n < wide || !panels_fit(k, wide, 0))
             break;
         if (odd && k->target->vector_bytes < HALVED_BYTES)
             continue;
@@ -259,8 +270,7 @@ is_large(const struct kernel *k, const struct operands *p, int64_t n,
 
     return n >= lanes && lanes >= 2 && k->sizes[row] >= tiles * rows &&
            depth >= MIN_DEPTH && kernel_count(k, all) >= MIN_FLOPS &&
-           panel_bytes(k, wide + (packs_rows ? rows : 0)) <=
-               k->target->max_packed_bytes;
+           panels_fit(k, wide, packs_rows ? rows : 0);
 }
 
 /* The product of the sizes of some ranges; 0: there is none, or too large a
@@ -467,8 +477,7 @@ opt_product_fits(const struct kernel *k, const struct opt_choice *choice,
     return rows <= k->sizes[p->row] && wide <= k->sizes[p->column] &&
            (p->tiled ? rows == TILE && wide == TILE
                      : rows * ((wide + lanes - 1) / lanes) <= most) &&
-           panel_bytes(k, wide + (p->packs_rows ? rows : 0)) <=
-               k->target->max_packed_bytes;
+           panels_fit(k, wide, p->packs_rows ? rows : 0);
 }
 
 /* The greatest number up to `most`, at least 1, that divides n or nearly so:
@@ -579,7 +588,7 @@ opt_choose_panels(struct opt_plan *plan, const struct opt_choice *choice,
             plan->axes[loops[r]].size > 0)
             n_groups *= plan->axes[loops[r]].size;
     }
-    most = (int64_t)((kernel_sum_is_open(plan->k)
+    most = (int64_t)((kernel_sum_is_open(k)
                           ? OPEN_COLUMNS * k->target->max_packed_bytes
                           : k->target->l2_bytes / 2) /
                      bytes);
