@@ -202,7 +202,7 @@ kernel_remap_ranges(struct kernel *k, const struct kernel_remap *map)
 
 /* Is all that the kernel sums up one sum of products? */
 static bool
-is_sum_of_products(const struct kernel *k)
+sums_one_product(const struct kernel *k)
 {
     const struct uop *sum = k->n_groups ? k->groups[0].members[0] : NULL;
 
@@ -232,8 +232,8 @@ kernel_bound_ranges(struct kernel *k)
                 uop_range(k->g, uop_range_id(range), uop_range_axis(range),
                           uop_bounds(k->g, size).max);
             any = true;
-            ends[r].is_open = opens && (!(k->reduce_ranges >> r & 1) ||
-                                        is_sum_of_products(k));
+            ends[r].is_open =
+                opens && (!(k->reduce_ranges >> r & 1) || sums_one_product(k));
             ends[r].size = size;
             if (!ends[r].is_open) {
                 map[r].gate = uop_alu2(k->g, UOP_CMPLT, bound[r], size);

@@ -71,7 +71,7 @@ numel_of(const struct uop_dims *dims)
 
 /* The most elements that sizes of symbols allow. */
 static double
-most_of(struct uop_graph *g, const struct uop_dims *dims)
+most_elements(struct uop_graph *g, const struct uop_dims *dims)
 {
     double n = 1;
     uint32_t i;
@@ -206,12 +206,12 @@ is_split_product(struct uop_graph *g, const struct uop *src,
                  const struct sched_target *target)
 {
     const struct uop *stack[MAX_LOOKED_AT], *u;
-    double total = 0, n = most_of(g, uop_shape(g, src)), own;
+    double total = 0, n = most_elements(g, uop_shape(g, src)), own;
     uint32_t n_stack = 0, n_seen = 0, i;
 
     for (stack[n_stack++] = src; n_stack;) {
         u = stack[--n_stack];
-        own = most_of(g, uop_shape(g, u));
+        own = most_elements(g, uop_shape(g, u));
         if ((own * 2 >= n || !target->product_bytes) &&
             (uop_has(u, UOP_FLAG_MOVE) || uop_has(u, UOP_FLAG_ALU) ||
              u->op == UOP_CAST)) {
@@ -434,7 +434,7 @@ find_products(struct uop_graph *g, const struct uop *sum,
     uint32_t n_stack = 0, n = 0;
 
     if (uop_reduce_op(sum) != UOP_ADD ||
-        most_of(g, uop_shape(g, sum->src[0])) < PRODUCT_WORK)
+        most_elements(g, uop_shape(g, sum->src[0])) < PRODUCT_WORK)
         return 0;
     for (stack[n_stack++] = sum->src[0]; n_stack;) {
         u = stack[--n_stack];
