@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "lower/tune.h"
 #include "lower_kernels.h"
 #include "sanitized.h"
 
@@ -203,14 +204,17 @@ has_arrays(const struct lower_program *program)
     return false;
 }
 
-/* Runs the kernel at sizes; the turns that its loops take. */
+/* Runs the kernel at sizes, by the rules and by the schedule that they made;
+ * the turns that its loops take. */
 static uint64_t
 run(size_t kind, const struct lower_target *target, int64_t b, int64_t n,
     bool symbolic, struct p_buf *bufs, bool *out_packs)
 {
     struct lower_program program;
+    struct lower_made made;
     struct maker m = {.n_ranges = 0};
-    uint64_t turns = 0;
+    const struct uop *root;
+    uint64_t turns[2] = {0};
     char err[256] = "";
     int i;
 
@@ -224,14 +228,23 @@ run(size_t kind, const struct lower_target *target, int64_t b, int64_t n,
     }
     bufs[3].n_elems = (size_t)b;
     bufs[4].n_elems = (size_t)n;
-    if (lower_kernel(&m.g, kinds[kind].make(&m), target, &program) != BELL_OK ||
-        p_run_counting(&program, bufs, symbolic ? 5 : 3, &turns, err,
-                       sizeof(err)))
-        fail_msg("%s on %s, %d x %d: %s", kinds[kind].name, target->name,
-                 (int)b, (int)n, err[0] ? err : bell_error_last()->message);
+    root = kinds[kind].make(&m);
+    for (i = 0; i < 2; i++) {
+        if (lower_kernel_by(&m.g, root, target, i ? &made.schedule : NULL,
+                            i ? NULL : &made, &program) != BELL_OK ||
+            p_run_counting(&program, bufs, symbolic ? 5 : 3, &turns[i], err,
+                           sizeof(err)))
+            fail_msg("%s on %s, %d x %d%s: %s", kinds[kind].name, target->name,
+                     (int)b, (int)n, i ? ", as made" : "",
+                     err[0] ? err : bell_error_last()->message);
+    }
+    if (turns[1] != turns[0])
+        fail_msg("%s on %s, %d x %d: %d turns, %d by the schedule made",
+                 kinds[kind].name, target->name, (int)b, (int)n, (int)turns[0],
+                 (int)turns[1]);
     *out_packs = has_arrays(&program);
     uop_graph_fini(&m.g);
-    return turns;
+    return turns[0];
 }
 
 static void
