@@ -220,7 +220,7 @@ run(size_t kind, const struct lower_target *target, int64_t b, int64_t n,
 
     uop_graph_init(&m.g);
     for (i = 0; i < 2; i++) {
-        const struct uop *bounds[2] = {number(&m, 1),
+        const struct uop *bounds[2] = {number(&m, 0),
                                        number(&m, i ? MAX_N : MAX_B)};
         m.size[i] = symbolic ? uop_new(&m.g, UOP_VAR, UOP_I64, 1,
                                        (union uop_arg){.i = 3 + i}, bounds, 2)
@@ -295,11 +295,40 @@ test_turns(void **state)
     free(v);
 }
 
+/* A sum over nothing is 0. */
+static void
+test_nothing(void **state)
+{
+    float *v = calloc(3 * ROOM, sizeof(*v));
+    struct p_buf bufs[5] = {{UOP_F32, ROOM, v},
+                            {UOP_F32, ROOM, v + ROOM},
+                            {UOP_F32, ROOM, v + 2 * ROOM},
+                            {UOP_I64, 0, NULL},
+                            {UOP_I64, 0, NULL}};
+    size_t kind, i;
+    bool packs;
+
+    (void)state;
+    assert_non_null(v);
+    for (kind = 0; kind < ARRAY_LEN(kinds); kind++) {
+        bool sums = kinds[kind].make == make_products ||
+                    kinds[kind].make == make_turned;
+
+        for (i = 0; i < ROOM; i++)
+            v[i] = 5;
+        (void)run(kind, &one, 0, 7, true, bufs, &packs);
+        for (i = 0; i < ROOM; i++)
+            assert_true(v[i] == (sums && i < COLS * COLS ? 0 : 5));
+    }
+    free(v);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_nothing),
     };
 
     return cmocka_run_group_tests_name("lower_sizes", tests, NULL, NULL);
