@@ -230,6 +230,21 @@ fuzz_least_numel(struct fuzz_gen *g, int node)
 }
 
 bool
+fuzz_indices_fit(const struct fuzz_gen *g, int64_t number, int node, int axis)
+{
+    struct bell_dim size = bell_dim_of(number);
+    uint16_t known = find_known(g, number);
+
+    if (!fuzz_has_sizes(g))
+        return true;
+    if (node < 0)
+        return known == 0;
+    if (known)
+        size = g->sizes[known - 1];
+    return bell_dim_at(g->sized[node], axis).word == size.word;
+}
+
+bool
 fuzz_may_be_one(const struct fuzz_gen *g, int node)
 {
     int64_t min, max;
