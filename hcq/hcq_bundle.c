@@ -106,6 +106,7 @@ load_programs(struct hcq_bundle *b)
             .n_bufs = k->n_bufs,
             .n_vals = k->n_vals,
             .shared_bytes = k->shared_bytes,
+            .max_steps = k->max_steps,
         };
 
         memcpy(desc.local, k->local, sizeof(desc.local));

@@ -154,8 +154,9 @@ BELL_MUST_CHECK bell_status hcq_bundle_bind(struct hcq_bundle *bundle,
                                             const struct hcq_buffer *buf,
                                             uint64_t offset_bytes);
 
-/* Queues a run; does not wait. Every input was written or bound, with the sizes
- * that symbols give it by now.
+/* Queues a run; does not wait. On a processor kernels of few steps may be done
+ * by this thread, before it returns (hcq_program_desc.max_steps). Every input
+ * was written or bound, with the sizes that symbols give it by now.
  * *out_value (may be NULL) is what the timeline of hcq_bundle_queue reaches
  * when it is done; the next run overwrites its outputs. */
 BELL_MUST_CHECK bell_status hcq_bundle_run(struct hcq_bundle *bundle,

@@ -176,11 +176,11 @@ check_header(struct bundle_file *f)
         memcmp(f->data, BUNDLE_MAGIC, sizeof(h->magic)) != 0)
         return bell_fail(BELL_E_IO, "not a bundle");
     f->header = h;
-    if (h->version < BUNDLE_VERSION || h->version > BUNDLE_SIZES)
+    if (h->version < BUNDLE_VERSION || h->version > BUNDLE_STEPS)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "bundle: header, offset 8: version %u; %u to %u are "
                          "read",
-                         h->version, BUNDLE_VERSION, BUNDLE_SIZES);
+                         h->version, BUNDLE_VERSION, BUNDLE_STEPS);
     if (h->file_bytes != f->size_bytes)
         return bell_fail(BELL_E_IO,
                          "bundle: header, offset 16: a file of %llu bytes; "
@@ -465,6 +465,10 @@ check_kernel(const struct bundle_file *f, const struct bundle_kernel *k)
                       f->names + k->name, (unsigned long long)k->object_bytes,
                       (unsigned long long)k->object_offset,
                       (unsigned long long)whole);
+    if (k->max_steps && f->header->version < BUNDLE_STEPS)
+        return refuse(f, BUNDLE_KERNELS, k,
+                      "'%.40s' says %u steps, in a bundle of version %u",
+                      f->names + k->name, k->max_steps, f->header->version);
     if (f->ir && k->ir >= f->ir_bytes)
         return refuse(f, BUNDLE_KERNELS, k, "'%.40s' has its IR at 0x%x",
                       f->names + k->name, k->ir);

@@ -14,6 +14,7 @@
 #define BUNDLE_WITH_IR    2u    /* version of those with a ninth section */
 #define BUNDLE_SYMBOLS    3u    /* of those with symbols, and a ninth section */
 #define BUNDLE_SIZES      4u    /* of those with sizes of symbols */
+#define BUNDLE_STEPS      5u    /* of those whose kernels say max_steps */
 #define BUNDLE_ALIGN      64u   /* of sections, and of values in DATA */
 #define BUNDLE_PAGE       4096u /* of DATA */
 #define BUNDLE_RANK_MAX   8u
@@ -112,8 +113,10 @@ enum bundle_size_op {
 
 struct bundle_kernel {
     uint32_t name; /* and its entry point */
-    uint32_t n_bufs, n_vals;
-    uint32_t local[3]; /* 0,0,0: any */
+    uint32_t n_bufs;
+    uint16_t n_vals;
+    uint16_t max_steps; /* hcq_program_desc's; before version 5: 0 */
+    uint32_t local[3];  /* 0,0,0: any */
     uint32_t shared_bytes;
     uint32_t ir; /* from version 2 on: in IR; 0: none */
     uint64_t object_offset, object_bytes; /* in OBJECTS */

@@ -216,6 +216,8 @@ lower_passes(struct kernel *k, struct lower_program *p)
     if (attends)
         BELL_TRY(attend_group(k, kinds, &attend));
     if (!attends && !scans && !orders) {
+        if (!k->target->is_gpu && !k->target->no_opts)
+            BELL_TRY(kernel_merge_sizes(k));
         BELL_TRY(kernel_bound_ranges(k));
         BELL_TRY(kernel_canonical(k));
     }

@@ -542,7 +542,8 @@ bell_shrink(struct bell_tensor *x, const int64_t *bounds, uint32_t n_bounds);
 BELL_API struct bell_tensor *bell_flip(struct bell_tensor *x,
                                        const int64_t *axes, uint32_t n_axes);
 /* Removes axes of size 1; an empty list: all such axes. A listed axis of
- * another size stays. */
+ * another size stays, and so does one of the size of a symbol, also while that
+ * is 1. */
 BELL_API struct bell_tensor *bell_squeeze(struct bell_tensor *x,
                                           const int64_t *axes, uint32_t n_axes);
 /* Puts an axis of size 1 so that it is axis `axis` of the result. */

@@ -253,12 +253,21 @@ end(const struct cpu_work *w, const struct uop *range,
     return uop_new(w->c.g, UOP_END, UOP_VOID, 1, no_arg, src, n + 1);
 }
 
+/* n turns of a loop, and none where the work-group has no rows. */
+static const struct uop *
+turns_with_rows(const struct cpu_work *w, const struct uop *n)
+{
+    return w->c.valid
+               ? uop_alu3(w->c.g, UOP_WHERE, w->c.valid, n, num(&w->c, 0))
+               : n;
+}
+
 /* q, turned. */
 static void
 copy_cpu_queries(struct cpu_work *w)
 {
-    const struct uop *in = cpu_loop(w, num(&w->c, w->n_in)), *effects[MAX_VECS],
-                     *u;
+    const struct uop *effects[MAX_VECS], *u,
+        *in = cpu_loop(w, turns_with_rows(w, num(&w->c, w->n_in)));
     uint32_t i, n = w->c.n_pairs;
 
     w->q =
@@ -494,7 +503,7 @@ make_cpu_loop(struct cpu_work *w)
     int64_t rows = (int64_t)w->lanes * w->n_vecs;
     uint32_t i, n, block = w->block;
 
-    col = cpu_loop(w, num(&w->c, w->n_cols));
+    col = cpu_loop(w, turns_with_rows(w, num(&w->c, w->n_cols)));
     w->o = expand_local(w->c.e, UOP_F32, (uint64_t)(w->n_cols * rows));
     for (i = 0; i < w->n_vecs; i++) {
         effects[i] =
@@ -507,9 +516,7 @@ make_cpu_loop(struct cpu_work *w)
                         (uint64_t)((w->c.tile + block - 1) * rows));
     tiles = attend_count_tiles(&w->c, w->row0,
                                op2(&w->c, UOP_ADD, w->row0, rows - 1), &first);
-    if (w->c.valid)
-        tiles = uop_alu3(w->c.g, UOP_WHERE, w->c.valid, tiles, num(&w->c, 0));
-    w->tile = cpu_loop(w, tiles);
+    w->tile = cpu_loop(w, turns_with_rows(w, tiles));
     w->size = num(&w->c, w->c.tile);
     if (w->is_ragged || w->c.n_keys % w->c.tile) {
         w->size = op2(&w->c, UOP_MUL, w->tile, -w->c.tile);
@@ -544,8 +551,8 @@ make_cpu_loop(struct cpu_work *w)
 static const struct uop *
 make_cpu_stores(struct cpu_work *w, const struct uop *done)
 {
-    const struct uop *col = cpu_loop(w, num(&w->c, w->n_cols)), *src[4],
-                     *effects[MAX_VECS];
+    const struct uop *src[4], *effects[MAX_VECS],
+        *col = cpu_loop(w, turns_with_rows(w, num(&w->c, w->n_cols)));
     const struct uop *sink = w->c.a->store;
     int64_t rows = (int64_t)w->lanes * w->n_vecs, step;
     uint32_t v, n = w->c.n_pairs;

@@ -84,7 +84,8 @@ expand_find_window(struct expand *e)
 
     if (!e->n_packs || (at = packed_factor(e, factors)) < 0 ||
         !kernel_find_window(k, factors[at], outputs, &w->of) ||
-        !(e->loops >> w->of.range & 1))
+        !(e->loops >> w->of.range & 1) ||
+        e->base[w->of.range] != k->ranges[w->of.range]) /* it ends elsewhere */
         return;
     find_ends(e, &w->of, &w->begin, &end);
     w->n = uop_alu2(e->g, UOP_SUB, end, w->begin);

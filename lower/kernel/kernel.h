@@ -130,13 +130,18 @@ BELL_MUST_CHECK bell_status kernel_remap_ranges(struct kernel *k,
 
 /* Ranges whose size is only known when the kernel runs count to the greatest
  * that it can be; what lies behind the size is gated away. On a CPU output
- * ranges stay open: opt_apply, or kernel_close_ends, gates them. */
+ * ranges stay open: opt_apply, or kernel_close_ends, gates them. So do those of
+ * one sum of products, which kernel_close_sums gates where no loop ends by
+ * them. */
 BELL_MUST_CHECK bell_status kernel_bound_ranges(struct kernel *k);
-/* The end of output range r, while it is open; else NULL. */
+/* The end of range r, while it is open; else NULL. */
 struct kernel_end *kernel_open(struct kernel *k, uint32_t r);
-/* Is any range open? */
+/* Is any range open? Is one of a sum? */
 bool kernel_is_open(const struct kernel *k);
-/* Gates what is open. */
+bool kernel_sum_is_open(const struct kernel *k);
+/* Gates what is open of sums. The kernel is canonical again. */
+BELL_MUST_CHECK bell_status kernel_close_sums(struct kernel *k);
+/* Gates what is open, and no sum is. */
 BELL_MUST_CHECK bell_status kernel_close_ends(struct kernel *k);
 /* Where loop number r may end, once all ranges are what they stay: an index,
  * its size at most; NULL: there. */
@@ -169,6 +174,10 @@ BELL_MUST_CHECK bell_status kernel_unflatten(struct kernel *k);
 /* Joins pairs of ranges that every index uses as one: a*size(b) + b. Such a
  * pair becomes one range of size(a)*size(b) values. */
 BELL_MUST_CHECK bell_status kernel_merge(struct kernel *k);
+
+/* The same where size(b) is only known when the kernel runs. To be done before
+ * kernel_bound_ranges, behind which such ranges stay two. */
+BELL_MUST_CHECK bell_status kernel_merge_sizes(struct kernel *k);
 
 /* Makes one of two output ranges of constant sizes, whatever their indices: a
  * becomes its quotient, b, which counts faster, its remainder. Numbers above a

@@ -65,6 +65,7 @@ can_merge(struct kernel *k, uint32_t a, uint32_t b,
 
     assert(a < k->n_ranges && b < k->n_ranges);
     if (k->sizes[a] < 0 || k->sizes[b] < 0 || kernel_open(k, b) ||
+        (k->reduce_ranges >> a & 1 && kernel_open(k, a)) ||
         uop_range_axis(k->ranges[a]) != uop_range_axis(k->ranges[b]) ||
         __builtin_mul_overflow(k->sizes[a], k->sizes[b], &product))
         return false;
@@ -91,7 +92,9 @@ merge_pair(struct kernel *k, uint32_t a, uint32_t b)
                      *joined = uop_range(k->g, uop_range_id(k->ranges[b]),
                                          uop_range_axis(k->ranges[b]),
                                          k->sizes[a] * k->sizes[b]);
+    const struct uop *inner = k->ranges[b];
     struct kernel_end *end = kernel_open(k, a);
+    uint32_t i;
 
     assert(a != b && a < k->n_ranges && b < k->n_ranges);
     assert(!(k->reduce_ranges >> a & 1) == !(k->reduce_ranges >> b & 1));
@@ -100,11 +103,15 @@ merge_pair(struct kernel *k, uint32_t a, uint32_t b)
     map[a].n_bound = 0;
     map[b].value = joined;
     map[b].bound = &joined;
-    BELL_TRY(kernel_remap_ranges(k, map));
-    if (end) { /* so many times b */
-        end->value = joined;
+    if (end) { /* so many times b, whose own end says nothing any more */
         end->size = uop_alu2(k->g, UOP_MUL, end->size, by);
+        for (i = 0; i < k->n_ends; i++) {
+            if (k->ends[i].value == inner && !k->ends[i].size)
+                k->ends[i].value = map[a].value;
+        }
+        end->value = inner;
     }
+    BELL_TRY(kernel_remap_ranges(k, map)); /* ends too */
     return uop_graph_status(k->g);
 }
 

@@ -200,6 +200,16 @@ kernel_remap_ranges(struct kernel *k, const struct kernel_remap *map)
     return kernel_set_sink(k, to[k->n_nodes - 1]);
 }
 
+/* Is all that the kernel sums up one sum of products? */
+static bool
+sums_one_product(const struct kernel *k)
+{
+    const struct uop *sum = k->n_groups ? k->groups[0].members[0] : NULL;
+
+    return k->n_groups == 1 && k->groups[0].n_members == 1 &&
+           sum->arg.i == UOP_ADD && sum->src[0]->op == UOP_MUL;
+}
+
 /* Each stays its RANGE, of another size. LOADs are gated, so that indices need
  * not be held within their range. */
 bell_status
@@ -222,7 +232,8 @@ kernel_bound_ranges(struct kernel *k)
                 uop_range(k->g, uop_range_id(range), uop_range_axis(range),
                           uop_bounds(k->g, size).max);
             any = true;
-            ends[r].is_open = opens && !(k->reduce_ranges >> r & 1);
+            ends[r].is_open =
+                opens && (!(k->reduce_ranges >> r & 1) || sums_one_product(k));
             ends[r].size = size;
             if (!ends[r].is_open) {
                 map[r].gate = uop_alu2(k->g, UOP_CMPLT, bound[r], size);
@@ -264,15 +275,30 @@ kernel_is_open(const struct kernel *k)
     return false;
 }
 
-bell_status
-kernel_close_ends(struct kernel *k)
+bool
+kernel_sum_is_open(const struct kernel *k)
+{
+    uint32_t i, r;
+
+    for (i = 0; i < k->n_ends; i++) {
+        for (r = 0; r < k->n_ranges && k->ends[i].is_open; r++) {
+            if (k->reduce_ranges >> r & 1 && k->ends[i].value == k->ranges[r])
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Gates those of the set that are open. */
+static bell_status
+close_ranges(struct kernel *k, uint64_t set)
 {
     struct kernel_remap map[KERNEL_MAX_RANGES];
     bool any = false;
     uint32_t r;
 
     for (r = 0; r < k->n_ranges; r++) {
-        struct kernel_end *end = kernel_open(k, r);
+        struct kernel_end *end = set >> r & 1 ? kernel_open(k, r) : NULL;
 
         map[r] = (struct kernel_remap){
             .value = k->ranges[r], .n_bound = 1, .bound = &k->ranges[r]};
@@ -280,9 +306,24 @@ kernel_close_ends(struct kernel *k)
             continue;
         map[r].gate = uop_alu2(k->g, UOP_CMPLT, k->ranges[r], end->size);
         map[r].zeros = any = true;
+        map[r].masks = k->reduce_ranges >> r & 1;
         end->is_open = false;
     }
     return any ? kernel_remap_ranges(k, map) : BELL_OK;
+}
+
+bell_status
+kernel_close_sums(struct kernel *k)
+{
+    BELL_TRY(close_ranges(k, k->reduce_ranges));
+    return kernel_canonical(k);
+}
+
+bell_status
+kernel_close_ends(struct kernel *k)
+{
+    assert(!kernel_sum_is_open(k));
+    return close_ranges(k, UINT64_MAX);
 }
 
 /* Whether all ranges in u count work-groups. */

@@ -553,7 +553,7 @@ opt_apply(struct opt_plan *plan)
         map[r].gate = place[r].gate;
         map[r].zeros = plan->zeros && is_reduce(plan, r);
         map[r].masks = false;
-        if (plan->open >> r & 1)
+        if (plan->open >> r & 1 && !is_reduce(plan, r)) /* a loop, which ends */
             close_range(plan, leaves, n, r, &map[r]);
         map[r].bound = &bound[n_bound];
         map[r].n_bound = 0;

@@ -30,6 +30,11 @@
 #define HALVED_BYTES 64
 #define MAX_OVERLAP  104 /* percent computed of what is wanted */
 #define ROW_TILES    8   /* of rows, packed together */
+/* Panels of sums whose length is known when the kernel runs have room for the
+ * longest, in so many times max_packed_bytes. As much is used as the sum is
+ * long: the caches count for less. */
+#define OPEN_COLUMNS 2.0
+#define OPEN_ROWS    0.5
 #define ROW_SUM      1.0 /* of a row alone, over a vector's work. guess */
 /* Cycles to pack an element that lies anywhere, and in short rows. observed:
  * Zen 4: 0.7; 1.1 to 1.7 */
@@ -110,6 +115,18 @@ panel_bytes(const struct kernel *k, int64_t columns)
 
     return kernel_count(k, k->groups[0].bound) * (double)columns *
            uop_dtype_infos[sum->dtype].size_bytes;
+}
+
+/* Do a panel of columns and one of rows fit? */
+static bool
+panels_fit(const struct kernel *k, int64_t columns, int64_t rows)
+{
+    double most = k->target->max_packed_bytes;
+
+    if (kernel_sum_is_open(k))
+        return panel_bytes(k, columns) <= OPEN_COLUMNS * most &&
+               panel_bytes(k, rows) <= OPEN_ROWS * most;
+    return panel_bytes(k, columns + rows) <= most;
 }
 
 /* Do the rows' loads step by one along the sum's innermost range? */
@@ -216,8 +233,7 @@ choose_tile(const struct kernel *k, int64_t n_rows, int64_t n, int64_t lanes)
         bool odd = halves % 2;
         rows = most_rows(k->target, (halves + 1) / 2);
         wide = halves * lanes / 2;
-        if (rows < MIN_ROWS || n < wide ||
-            panel_bytes(k, wide) > k->target->max_packed_bytes)
+        if (rows < MIN_ROWS || n < wide || !panels_fit(k, wide, 0))
             break;
         if (odd && k->target->vector_bytes < HALVED_BYTES)
             continue;
@@ -254,8 +270,7 @@ is_large(const struct kernel *k, const struct operands *p, int64_t n,
 
     return n >= lanes && lanes >= 2 && k->sizes[row] >= tiles * rows &&
            depth >= MIN_DEPTH && kernel_count(k, all) >= MIN_FLOPS &&
-           panel_bytes(k, wide + (packs_rows ? rows : 0)) <=
-               k->target->max_packed_bytes;
+           panels_fit(k, wide, packs_rows ? rows : 0);
 }
 
 /* The product of the sizes of some ranges; 0: there is none, or too large a
@@ -437,7 +452,8 @@ opt_choose_product(const struct opt_model *m, struct opt_choice *choice)
     choice->lanes[column] = tile.lanes;
     choice->copies[column] = tile.vectors;
     choice->copies[row] = tile.rows;
-    for (n = tiled ? 1 : MAX_UNROLL; k->sizes[inner] % n; n--)
+    for (n = tiled || kernel_sum_is_open(m->k) ? 1 : MAX_UNROLL;
+         k->sizes[inner] % n; n--)
         ;
     choice->unroll[inner] = n;
     LOG(LOG_OPT, "product: %lld x %lld by range %u x %u, packed%s",
@@ -461,8 +477,7 @@ opt_product_fits(const struct kernel *k, const struct opt_choice *choice,
     return rows <= k->sizes[p->row] && wide <= k->sizes[p->column] &&
            (p->tiled ? rows == TILE && wide == TILE
                      : rows * ((wide + lanes - 1) / lanes) <= most) &&
-           panel_bytes(k, wide + (p->packs_rows ? rows : 0)) <=
-               k->target->max_packed_bytes;
+           panels_fit(k, wide, p->packs_rows ? rows : 0);
 }
 
 /* The greatest number up to `most`, at least 1, that divides n or nearly so:
@@ -493,7 +508,10 @@ split_rows(struct opt_plan *plan, const struct opt_choice *choice,
 {
     const struct opt_product *p = &choice->product;
     double bytes = panel_bytes(plan->k, choice->copies[p->row]);
-    int64_t most = (int64_t)(plan->k->target->l2_bytes / 4 / bytes), n;
+    double room = kernel_sum_is_open(plan->k)
+                      ? OPEN_ROWS * plan->k->target->max_packed_bytes
+                      : plan->k->target->l2_bytes / 4;
+    int64_t most = (int64_t)(room / bytes), n;
 
     int32_t told[LOWER_ACTION_ARGS];
     double most_bytes = plan->k->target->max_packed_bytes / 2.0;
@@ -570,7 +588,10 @@ opt_choose_panels(struct opt_plan *plan, const struct opt_choice *choice,
             plan->axes[loops[r]].size > 0)
             n_groups *= plan->axes[loops[r]].size;
     }
-    most = (int64_t)(k->target->l2_bytes / 2 / bytes);
+    most = (int64_t)((kernel_sum_is_open(k)
+                          ? OPEN_COLUMNS * k->target->max_packed_bytes
+                          : k->target->l2_bytes / 2) /
+                     bytes);
     if (n_groups * n_tiles < want * most)
         most = n_groups * n_tiles / want;
     if (n_tiles > 1)

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/log.h"
 #include "lower/opt/opt_told.h"
 
@@ -314,16 +315,75 @@ apply_choice(struct kernel *k, struct opt_choice *choice)
     return opt_apply(&plan);
 }
 
+static void
+reset_choices(struct opt_choice *choice)
+{
+    uint32_t r;
+
+    for (r = 0; r < KERNEL_MAX_RANGES; r++)
+        reset_choice(choice, r);
+}
+
+/* A sum of products whose length is known when the kernel runs, as a product
+ * whose loops end there. *out_done: it was made; else the kernel is as before.
+ */
+static bell_status
+make_open_product(struct kernel *k, bool *out_done)
+{
+    struct kernel_end ends[ARRAY_LEN(k->ends)];
+    const struct uop *sink = k->sink;
+    uint32_t n_ends = k->n_ends;
+    struct opt_choice choice;
+    struct opt_model m;
+    struct opt_plan plan;
+    bell_status status = BELL_OK;
+
+    *out_done = false;
+    if (opt_is_told(k) ? !opt_told(k, LOWER_PRODUCT, NULL)
+                       : opt_is_without(k, OPT_FORM_PRODUCT))
+        return BELL_OK;
+    memcpy(ends, k->ends, sizeof(ends));
+    BELL_TRY(kernel_unflatten(k));
+    BELL_TRY(kernel_merge(k));
+    opt_plan_init(&plan, k);
+    choice.overlap = plan.may_overlap;
+    choice.product.on = choice.digits = false;
+    BELL_TRY(opt_choose_folds(k, &choice));
+    BELL_TRY(opt_model_init(&m, k));
+    reset_choices(&choice);
+    if (opt_is_told(k))
+        status = opt_choose_told(&m, &choice);
+    else
+        opt_choose_product(&m, &choice);
+    BELL_TRY(status);
+    *out_done = choice.product.on;
+    if (*out_done) {
+        opt_made_of(k, &m);
+        if (k->made)
+            k->made->is_in_place = !plan.may_overlap;
+        return apply_choice(k, &choice);
+    }
+    memcpy(k->ends, ends, sizeof(ends));
+    k->n_ends = n_ends;
+    return kernel_set_sink(k, sink);
+}
+
 bell_status
 opt_rules(struct kernel *k)
 {
     struct opt_choice choice;
     struct opt_model m;
     struct opt_plan plan;
+    bool done = false;
     double cycles;
-    uint32_t r;
 
     assert(kernel_is_canonical(k));
+    if (kernel_sum_is_open(k)) {
+        BELL_TRY(make_open_product(k, &done));
+        if (done)
+            return BELL_OK;
+        BELL_TRY(kernel_close_sums(k));
+    }
     BELL_TRY(kernel_unflatten(k));
     BELL_TRY(kernel_merge(k));
     BELL_TRY(kernel_fuse(k));
@@ -335,8 +395,7 @@ opt_rules(struct kernel *k)
     opt_made_of(k, &m);
     if (k->made)
         k->made->is_in_place = !plan.may_overlap;
-    for (r = 0; r < KERNEL_MAX_RANGES; r++)
-        reset_choice(&choice, r);
+    reset_choices(&choice);
     if (opt_is_told(k)) {
         BELL_TRY(opt_choose_told(&m, &choice));
         return apply_choice(k, &choice);

@@ -107,7 +107,7 @@ take_number(const struct opt_model *m, const struct lower_action *a,
 
 /* Can the range be cut as chosen? */
 static bool
-fits_range(const struct kernel *k, const struct opt_choice *choice, uint32_t r)
+fits_range(struct kernel *k, const struct opt_choice *choice, uint32_t r)
 {
     int64_t size = k->sizes[r], lanes = choice->lanes[r];
     int64_t copies = choice->copies[r], unroll = choice->unroll[r];
@@ -115,6 +115,8 @@ fits_range(const struct kernel *k, const struct opt_choice *choice, uint32_t r)
     assert(r < k->n_ranges);
     if (lanes * copies * unroll == 1)
         return true;
+    if (k->reduce_ranges >> r & 1 && kernel_open(k, r))
+        return false; /* its loop ends at the size */
     if (k->reduce_ranges >> r & 1)
         return lanes * copies <= size && size / lanes / copies % unroll == 0 &&
                (lanes * copies > 1 || size % unroll == 0);
@@ -154,7 +156,7 @@ opt_choose_told(const struct opt_model *m, struct opt_choice *choice)
             BELL_TRY(take_number(m, a, choice->unroll, MAX_UNROLL));
     }
     for (r = 0; r < k->n_ranges; r++) {
-        if (!fits_range(k, choice, r))
+        if (!fits_range(m->k, choice, r))
             return bell_fail(BELL_E_INVALID,
                              "range %u of %lld values cannot be cut so", r,
                              (long long)k->sizes[r]);

@@ -69,6 +69,18 @@ numel_of(const struct uop_dims *dims)
     return n;
 }
 
+/* The most elements that sizes of symbols allow. */
+static double
+most_elements(struct uop_graph *g, const struct uop_dims *dims)
+{
+    double n = 1;
+    uint32_t i;
+
+    for (i = 0; i < dims->n; i++)
+        n *= (double)sched_most(g, dims->d[i]);
+    return n;
+}
+
 /* The number of parts for an axis of n: its greatest divisor up to the
  * limit that leaves parts worth a launch; 1 where there is none. */
 static int64_t
@@ -194,12 +206,12 @@ is_split_product(struct uop_graph *g, const struct uop *src,
                  const struct sched_target *target)
 {
     const struct uop *stack[MAX_LOOKED_AT], *u;
-    double total = 0, n = (double)numel_of(uop_shape(g, src)), own;
+    double total = 0, n = most_elements(g, uop_shape(g, src)), own;
     uint32_t n_stack = 0, n_seen = 0, i;
 
     for (stack[n_stack++] = src; n_stack;) {
         u = stack[--n_stack];
-        own = (double)numel_of(uop_shape(g, u));
+        own = most_elements(g, uop_shape(g, u));
         if ((own * 2 >= n || !target->product_bytes) &&
             (uop_has(u, UOP_FLAG_MOVE) || uop_has(u, UOP_FLAG_ALU) ||
              u->op == UOP_CAST)) {
@@ -422,7 +434,7 @@ find_products(struct uop_graph *g, const struct uop *sum,
     uint32_t n_stack = 0, n = 0;
 
     if (uop_reduce_op(sum) != UOP_ADD ||
-        numel_of(uop_shape(g, sum->src[0])) < PRODUCT_WORK)
+        most_elements(g, uop_shape(g, sum->src[0])) < PRODUCT_WORK)
         return 0;
     for (stack[n_stack++] = sum->src[0]; n_stack;) {
         u = stack[--n_stack];
@@ -438,11 +450,14 @@ find_products(struct uop_graph *g, const struct uop *sum,
     return n;
 }
 
-/* The REDUCE_AXIS with its factors turned, in halves or as it is. */
+/* The REDUCE_AXIS with its factors turned, in parts or as it is. One over an
+ * axis that varies, or to one, stays one loop, however long. */
 static const struct uop *
 prepare_reduce(struct uop_graph *g, const struct uop *u, const struct uop *old,
                const uint32_t *n_users, const struct sched_target *target)
 {
+    if (sched_dims_vary(uop_shape(g, u->src[0])))
+        return u;
     if (target->turns_words || target->turns_rows || target->matrix_k)
         u = sched_turn(g, u, target);
     if (target->channel_uses > 0 && !g->failed)
@@ -513,12 +528,6 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
                 src[j] = to[u->src[j]->id];
             moved = uop_new_shaped(g, u->op, u->dtype, u->arg, src, u->n_src,
                                    uop_shape(g, u));
-        }
-        if (moved->op == UOP_REDUCE_AXIS &&
-            sched_dims_vary(uop_shape(g, moved->src[0]))) {
-            to[u->id] = moved; /* however long: one loop */
-            n_pairs += moved != u;
-            continue;
         }
         if (moved->op == UOP_REDUCE_AXIS && !(roles && roles[i]) && !g->failed)
             moved = prepare_sum(g, moved, u, n_users, target);

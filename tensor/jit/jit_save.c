@@ -346,18 +346,24 @@ check_unchanged(const struct save *s, const struct bell_jit *jit)
 
 /* State that is kept between runs has a size of its own. */
 static bell_status
-check_sizes(const struct bell_jit *jit)
+check_sizes(const struct save *s, const struct bell_jit *jit)
 {
     const struct dim_symbol *symbol;
+    const char *name;
     uint32_t i;
 
     for (i = 0; i < jit->n_used; i++) {
         symbol = find_symbol(jit, &jit->used[i].type);
+        name = name_of(s, jit->used[i].t);
         if (symbol)
-            return bell_fail(BELL_E_UNSUPPORTED,
-                             "a tensor that it uses has a size of the symbol "
-                             "'%s': a bundle's do not vary",
-                             symbol->name);
+            return bell_fail(
+                BELL_E_UNSUPPORTED,
+                "%s '%.60s', which the function uses, has a size of the symbol "
+                "'%s': those of a bundle have plain sizes. Keep one as long as "
+                "'%s' can be, and take bell_narrow of it",
+                jit->used[i].is_written || jit->used[i].is_replaced ? "state"
+                                                                    : "weight",
+                name ? name : "(without a name)", symbol->name, symbol->name);
     }
     return BELL_OK;
 }
@@ -528,7 +534,7 @@ static bell_status
 save_captured(struct save *s, struct target *t, bool is_first)
 {
     BELL_TRY(check_unchanged(s, &t->jit));
-    BELL_TRY(check_sizes(&t->jit));
+    BELL_TRY(check_sizes(s, &t->jit));
     if (is_first)
         BELL_TRY(add_ends(s, &t->jit));
     BELL_TRY(place_saved(s, t));

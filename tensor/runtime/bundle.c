@@ -37,7 +37,7 @@ struct rt_bundle {
     uint64_t data_bytes;
     struct map constant_of; /* hash of one's content -> number of value */
     struct bundle_bytes ir;
-    bool keeps_ir, has_symbols, has_sizes;
+    bool keeps_ir, has_symbols, has_sizes, has_steps;
 };
 
 static bell_status
@@ -355,6 +355,15 @@ add_ir(struct rt_bundle *b, const struct tensor_runtime *rt,
     return status;
 }
 
+/* Steps that a processor asks about, as a bundle says them; 0: not known. */
+static uint16_t
+steps_of(const struct tensor_runtime *rt, uint32_t max_steps)
+{
+    return rt->target.lower.is_gpu || max_steps > UINT16_MAX
+               ? 0
+               : (uint16_t)max_steps;
+}
+
 static bell_status
 add_kernel(struct rt_bundle *b, const struct tensor_runtime *rt,
            const struct rt_kernel *kernel)
@@ -363,12 +372,15 @@ add_kernel(struct rt_bundle *b, const struct tensor_runtime *rt,
     const struct hcq_program *program = kernel->program;
     struct bundle_kernel k = {
         .n_bufs = program->n_bufs,
-        .n_vals = program->n_vals,
+        .n_vals = (uint16_t)program->n_vals,
+        .max_steps = steps_of(rt, kernel->max_steps),
         .shared_bytes = program->shared_bytes,
         .object_offset = align_up(objects->n, BUNDLE_ALIGN),
         .object_bytes = kernel->binary.file.size_bytes,
     };
 
+    assert(program->n_vals <= HCQ_ARGS_MAX);
+    b->has_steps |= k.max_steps > 0;
     memcpy(k.local, program->local, sizeof(k.local));
     BELL_TRY(add_bundle_name(b, kernel->entry, &k.name));
     BELL_TRY(add_ir(b, rt, kernel, &k.ir));
@@ -676,7 +688,8 @@ rt_bundle_write(const struct rt_bundle *b, const char *path)
 {
     struct file f = {.values = b,
                      .n_sections = BUNDLE_SECTION_COUNT,
-                     .version = b->has_sizes     ? BUNDLE_SIZES
+                     .version = b->has_steps     ? BUNDLE_STEPS
+                                : b->has_sizes   ? BUNDLE_SIZES
                                 : b->has_symbols ? BUNDLE_SYMBOLS
                                 : b->keeps_ir    ? BUNDLE_WITH_IR
                                                  : BUNDLE_VERSION};
@@ -708,6 +721,7 @@ replace_objects(const struct bundle_file *from,
             k->object_bytes = list[i].binary->file.size_bytes;
             k->shared_bytes = list[i].binary->shared_bytes;
             memcpy(k->local, list[i].binary->local, sizeof(k->local));
+            k->max_steps = 0; /* nobody counted those of the other */
             BELL_TRY(add_bundle_name(b, list[i].entry, &k->name));
         }
         k->object_offset = align_up(objects->n, BUNDLE_ALIGN);

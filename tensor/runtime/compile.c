@@ -310,6 +310,7 @@ load_job(struct tensor_runtime *rt, struct rt_job *job,
     memcpy(kernel->grid, facts->grid, sizeof(kernel->grid));
     memcpy(kernel->local, facts->local, sizeof(kernel->local));
     kernel->values = job->given ? job->given->values : NULL;
+    kernel->max_steps = facts->max_steps;
     kernel->n_flops = facts->n_flops;
     kernel->n_bytes = facts->n_bytes;
     kernel->binary_bytes = job->binary.file.size_bytes;

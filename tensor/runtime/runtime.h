@@ -126,6 +126,7 @@ struct rt_kernel {
     const struct uop *sink; /* in rt->kernels: its identity */
     struct hcq_program *program;
     uint32_t grid[3], local[3];
+    uint32_t max_steps;    /* hcq_program_desc's */
     const int64_t *values; /* its arguments behind the buffers, of one that was
                             * given; NULL: they are the plan's */
     double n_flops, n_bytes;

@@ -3,11 +3,17 @@
  *
  * usage: bench_sizes [bench options]
  * BELL_DEVICE: the device; BELL_WIDTH: of the blocks, 768 without.
+ * --filter takes a size too: "bert gradients 4x128".
+ *
+ * "ratio" is of the processor's time that the whole process took, which on a
+ * CPU with --threads 1 does not depend on what else the machine does;
+ * "wall_ratio" is of the clock's.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/bits.h"
 #include "base/thread.h"
@@ -22,6 +28,16 @@
 
 static const int64_t sizes[][2] = {
     {4, 128}, {1, 512}, {8, 64}, {2, 37}, {3, 9}};
+
+/* Milliseconds, of the clock and of the process on processors. */
+struct step_time {
+    double wall, cpu;
+};
+
+/* What the turns of one size took. */
+struct turns {
+    double wall[MAX_TURNS], cpu[MAX_TURNS];
+};
 
 struct run {
     struct size_models models;
@@ -52,27 +68,37 @@ keep(struct results *r, struct bell_tensor *t)
     return bell_read(t, v + r->n - n, n * sizeof(*v)) == BELL_OK;
 }
 
-/* One step; milliseconds, to the first result; negative if it failed. */
 static double
+cpu_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* One step, to the first result; false if it failed. */
+static bool
 step(const struct run *run, struct bell_dim b, struct bell_dim s,
-     struct results *r)
+     struct results *r, struct step_time *took)
 {
     struct bell_context *ctx = run->models.ctx;
     struct bell_tensor *out[SIZE_MODEL_MAX_OUT];
-    uint64_t start = time_now_ns(), end = 0;
+    uint64_t start = time_now_ns();
+    double cpu = cpu_ms();
     uint32_t n, i;
     bool good = bell_scope_begin(ctx) == BELL_OK;
 
     r->n = 0;
     n = good ? size_models_step(&run->models, b, s, run->trains, out) : 0;
     good = n > 0 && bell_realize(out, n) == BELL_OK && keep(r, out[0]);
-    end = time_now_ns();
+    took->wall = (double)(time_now_ns() - start) / 1e6;
+    took->cpu = cpu_ms() - cpu;
     for (i = 1; good && i < n; i++)
         good = keep(r, out[i]);
     if (!good)
         fprintf(stderr, "%s\n", bell_error_last()->message);
-    return bell_scope_end(ctx) == BELL_OK && good ? (double)(end - start) / 1e6
-                                                  : -1;
+    return bell_scope_end(ctx) == BELL_OK && good;
 }
 
 static uint64_t
@@ -114,67 +140,71 @@ count_other(const struct results *a, const struct results *b, double *out_worst)
     return n + (a->n != b->n);
 }
 
-static int
-compare_sizes(struct bench *bench, const struct run *run, const char *name)
+static void
+write_times(struct bench *bench, struct turns *own, struct turns *plain,
+            size_t n)
 {
-    static double own[MAX_TURNS], plain[MAX_TURNS];
-    struct results a = {0}, b = {0};
-    uint64_t n_plain, n_own, n_plans;
-    double worst;
-    char text[96];
-    size_t i, n, other;
+    double own_cpu = bench_median(own->cpu, n),
+           plain_cpu = bench_median(plain->cpu, n),
+           own_wall = bench_median(own->wall, n),
+           plain_wall = bench_median(plain->wall, n);
 
-    for (i = 0; i < ARRAY_LEN(sizes); i++) {
-        struct bell_dim pb = bell_dim_of(sizes[i][0]),
-                        ps = bell_dim_of(sizes[i][1]);
-        uint64_t end;
+    json_num(&bench->json, "time_ms", own_wall);
+    json_num(&bench->json, "plain_ms", plain_wall);
+    json_num(&bench->json, "wall_ratio", own_wall / plain_wall);
+    json_num(&bench->json, "cpu_ms", own_cpu);
+    json_num(&bench->json, "plain_cpu_ms", plain_cpu);
+    json_num(&bench->json, "ratio", own_cpu / plain_cpu);
+    json_end(&bench->json);
+    fprintf(stderr, "%8.2f ms, plain %8.2f: %.2f; clock %.2f\n", own_cpu,
+            plain_cpu, own_cpu / plain_cpu, own_wall / plain_wall);
+}
 
-        if (bell_symbol_set(run->models.ctx, run->b, sizes[i][0]) != BELL_OK ||
-            bell_symbol_set(run->models.ctx, run->s, sizes[i][1]) != BELL_OK)
-            return 1;
-        n_plain = kernels_of(run);
-        if (step(run, pb, ps, &b) < 0)
-            return 1;
-        n_plain = kernels_of(run) - n_plain;
-        n_own = kernels_of(run);
-        n_plans = plans_of(run);
-        if (step(run, run->b, run->s, &a) < 0)
-            return 1;
-        n_own = kernels_of(run) - n_own;
-        n_plans = plans_of(run) - n_plans;
-        other = count_other(&a, &b, &worst);
-        end = time_now_ns() + (uint64_t)(bench->seconds * 1e9);
-        for (n = 0; n < MAX_TURNS && (n < 3 || time_now_ns() < end); n++) {
-            own[n] = step(run, run->b, run->s, &a);
-            plain[n] = step(run, pb, ps, &b);
-            if (own[n] < 0 || plain[n] < 0)
-                return 1;
-        }
-        snprintf(text, sizeof(text), "%s %dx%d", name, (int)sizes[i][0],
-                 (int)sizes[i][1]);
-        json_object(&bench->json, NULL);
-        json_str(&bench->json, "name", text);
-        json_uint(&bench->json, "plain_kernels", n_plain);
-        json_uint(&bench->json, "new_plans", n_plans);
-        json_uint(&bench->json, "new_kernels", n_own);
-        json_uint(&bench->json, "values", b.n);
-        json_uint(&bench->json, "other_bits", other);
-        json_num(&bench->json, "worst", worst);
-        json_num(&bench->json, "time_ms", bench_median(own, n));
-        json_num(&bench->json, "plain_ms", bench_median(plain, n));
-        json_num(&bench->json, "ratio",
-                 bench_median(own, n) / bench_median(plain, n));
-        json_end(&bench->json);
-        fprintf(stderr,
-                "%-22s kernels %3u, plain %3u; bits %8zu of %8zu (%.1e); "
-                "%9.3f ms, plain %9.3f: %.2f\n",
-                text, (unsigned)n_own, (unsigned)n_plain, other, b.n, worst,
-                bench_median(own, n), bench_median(plain, n),
-                bench_median(own, n) / bench_median(plain, n));
+static int
+compare_size(struct bench *bench, const struct run *run, const char *text,
+             const int64_t size[2])
+{
+    static struct turns own, plain;
+    struct bell_dim b = bell_dim_of(size[0]), s = bell_dim_of(size[1]);
+    struct results of_own = {0}, of_plain = {0};
+    uint64_t end, n_plain, n_own, n_plans;
+    struct step_time t, p;
+    size_t n = 0, other;
+    double worst = 0;
+    bool good;
+
+    n_plain = kernels_of(run);
+    good = bell_symbol_set(run->models.ctx, run->b, size[0]) == BELL_OK &&
+           bell_symbol_set(run->models.ctx, run->s, size[1]) == BELL_OK &&
+           step(run, b, s, &of_plain, &p);
+    n_own = kernels_of(run);
+    n_plans = plans_of(run);
+    good = good && step(run, run->b, run->s, &of_own, &t);
+    other = good ? count_other(&of_own, &of_plain, &worst) : 0;
+    json_object(&bench->json, NULL);
+    json_str(&bench->json, "name", text);
+    json_uint(&bench->json, "plain_kernels", n_own - n_plain);
+    json_uint(&bench->json, "new_plans", plans_of(run) - n_plans);
+    json_uint(&bench->json, "new_kernels", kernels_of(run) - n_own);
+    json_uint(&bench->json, "values", of_plain.n);
+    json_uint(&bench->json, "other_bits", other);
+    json_num(&bench->json, "worst", worst);
+    fprintf(stderr, "%-22s kernels %2u, plain %2u; bits %7zu of %7zu (%.1e); ",
+            text, (unsigned)(kernels_of(run) - n_own),
+            (unsigned)(n_own - n_plain), other, of_plain.n, worst);
+    end = time_now_ns() + (uint64_t)(bench->seconds * 1e9);
+    for (; good && n < MAX_TURNS && (n < 3 || time_now_ns() < end); n++) {
+        good = step(run, run->b, run->s, &of_own, &t) &&
+               step(run, b, s, &of_plain, &p);
+        own.wall[n] = t.wall;
+        own.cpu[n] = t.cpu;
+        plain.wall[n] = p.wall;
+        plain.cpu[n] = p.cpu;
     }
-    free(a.v);
-    free(b.v);
-    return 0;
+    write_times(bench, &own, &plain, n);
+    free(of_own.v);
+    free(of_plain.v);
+    return !good;
 }
 
 static int
@@ -184,20 +214,29 @@ compare_model(struct bench *bench, const char *device, enum size_model kind,
     const char *width = getenv("BELL_WIDTH");
     struct bell_context *ctx;
     struct run run = {.trains = trains};
-    char name[64];
+    char names[ARRAY_LEN(sizes)][96];
     int64_t wide = width ? strtoll(width, NULL, 10) : 768;
-    int failed = 1;
+    int failed = 1, n_wanted = 0;
+    size_t i;
 
-    snprintf(name, sizeof(name), "%s %s", size_model_names[kind],
-             trains ? "gradients" : "forward");
-    if (!bench_wants(bench, name))
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        snprintf(names[i], sizeof(names[i]), "%s %s %dx%d",
+                 size_model_names[kind], trains ? "gradients" : "forward",
+                 (int)sizes[i][0], (int)sizes[i][1]);
+        n_wanted += bench_wants(bench, names[i]);
+    }
+    if (!n_wanted)
         return 0;
     if (bell_context_create(device, &ctx) != BELL_OK)
         return 1;
     run.b = bell_symbol(ctx, "b", 1, MAX_B);
     run.s = bell_symbol(ctx, "s", 1, MAX_S);
     if (size_models_init(&run.models, ctx, kind, wide, wide / 64, MAX_B, MAX_S))
-        failed = compare_sizes(bench, &run, name);
+        failed = 0;
+    for (i = 0; !failed && i < ARRAY_LEN(sizes); i++) {
+        if (bench_wants(bench, names[i]))
+            failed = compare_size(bench, &run, names[i], sizes[i]);
+    }
     size_models_fini(&run.models);
     bell_context_destroy(ctx);
     return failed;

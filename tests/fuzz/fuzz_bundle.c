@@ -117,6 +117,8 @@ look(const struct bundle_file *f)
     for (i = 0; i < f->n_kernels; i++) {
         const struct bundle_kernel *k = &f->kernels[i];
         must_lie(f, f->objects + k->object_offset, k->object_bytes);
+        if (k->max_steps && f->header->version < BUNDLE_STEPS)
+            abort();
         if (f->ir)
             must_lie(f, f->ir + k->ir, strlen(f->ir + k->ir) + 1);
     }

@@ -12,7 +12,8 @@ import time
 from cli import Tap, expect, run
 
 DEVICES = ('CPU', 'NV@sim:sm_90', 'AMD@sim:gfx1100', 'QCOM@sim:a630')
-COMMANDS = 3  # number of the section
+KERNELS, COMMANDS = 2, 3  # numbers of sections
+STEPS = 5  # version of bundles whose kernels say how many steps they take
 # What `doorbell run` may take for a run of a second that is given up. What is
 # waited for once more would take 30 s.
 SOON = 20
@@ -38,9 +39,30 @@ def section(data, number):
     return struct.unpack_from('<2Q', data, 32 + 24 * number)
 
 
+def seal(data):
+    """Makes the checksums right again."""
+    n_sections = struct.unpack_from('<I', data, 12)[0]
+    for number in range(n_sections):
+        at, size = section(data, number)
+        struct.pack_into('<Q', data, 32 + 24 * number + 16,
+                         checksum(bytes(data[at:at + size])))
+    struct.pack_into('<Q', data, 24, 0)
+    struct.pack_into('<Q', data, 24,
+                     checksum(bytes(data[:32 + 24 * n_sections])))
+    return bytes(data)
+
+
+def with_steps(bundle, steps, version):
+    """The bundle, of that version, whose first kernel says so many steps."""
+    data = bytearray(bundle)
+    struct.pack_into('<I', data, 8, version)
+    struct.pack_into('<H', data, section(data, KERNELS)[0] + 10, steps)
+    return seal(data)
+
+
 def with_grid(bundle, grid, n_commands=1):
     """The bundle, whose first command is there so often, with that grid. It has
-    no IR, and one command."""
+    one command."""
     data = bytearray(bundle)
     at, size = section(data, COMMANDS)
     command = bytearray(data[at:at + 32])
@@ -50,13 +72,28 @@ def with_grid(bundle, grid, n_commands=1):
     struct.pack_into('<Q', data, 32 + 24 * COMMANDS + 8, 32 * n_commands)
     targets = section(data, 0)[0]
     struct.pack_into('<I', data, targets + 32, n_commands)
-    for number in range(8):
-        at, size = section(data, number)
-        struct.pack_into('<Q', data, 32 + 24 * number + 16,
-                         checksum(bytes(data[at:at + size])))
-    struct.pack_into('<Q', data, 24, 0)
-    struct.pack_into('<Q', data, 24, checksum(bytes(data[:224])))
-    return bytes(data)
+    return seal(data)
+
+
+def check_steps(tap, folder):
+    """Kernels that say a number of steps, on the processor."""
+    path, x = f'{folder}/s.bundle', f'x={folder}/one.npy'
+    done = run('eval', 'x + 1.5', '--in', x, '--device', 'CPU', '--save', path)
+    tap.check('steps: a bundle', expect(done, 0))
+    with open(path, 'rb') as file:
+        bundle = file.read()
+    version, = struct.unpack_from('<I', bundle, 8)
+    tap.check('steps: its version', [] if version == STEPS else [str(version)])
+    for steps, version, code, text in (
+            (1, STEPS, 0, None), (256, STEPS, 0, None), (65535, STEPS, 0, None),
+            (0, STEPS, 0, None), (0, STEPS - 1, 0, None),
+            (7, STEPS - 1, 1, "'E' says 7 steps, in a bundle of version 4"),
+            (7, STEPS + 1, 6, 'version 6; 1 to 5 are read')):
+        with open(path, 'wb') as file:
+            file.write(with_steps(bundle, steps, version))
+        done = run('run', path, '--device', 'CPU', '--in', x)
+        tap.check(f'steps: {steps}, version {version}', expect(
+            done, code, **({'err': text} if text else {'out': '2'})))
 
 
 def check_device(tap, folder, device):
@@ -119,6 +156,11 @@ def main():
         with open(os.path.join(folder, 'x.npy'), 'wb') as file:
             file.write(b'\x93NUMPY\1\0' + struct.pack('<H', len(header)) +
                        header.encode() + struct.pack('<4f', 0, .5, 1, 1.5))
+        header = header.replace('(4,)', '(1,)')
+        with open(os.path.join(folder, 'one.npy'), 'wb') as file:
+            file.write(b'\x93NUMPY\1\0' + struct.pack('<H', len(header)) +
+                       header.encode() + struct.pack('<f', .5))
+        check_steps(tap, folder)
         for device in DEVICES:
             check_device(tap, folder, device)
     tap.finish()

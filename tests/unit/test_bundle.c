@@ -995,8 +995,8 @@ test_hostile(void **state)
                      text);                                                    \
     } while (0)
     TRY(h->magic[1] ^= 1, BELL_E_IO, "not a bundle");
-    TRY(h->version = 5, BELL_E_UNSUPPORTED, "version 5; 1 to 4 are read");
-    TRY(h->version = 0, BELL_E_UNSUPPORTED, "version 0; 1 to 4 are read");
+    TRY(h->version = 6, BELL_E_UNSUPPORTED, "version 6; 1 to 5 are read");
+    TRY(h->version = 0, BELL_E_UNSUPPORTED, "version 0; 1 to 5 are read");
     TRY(h->version = BUNDLE_WITH_IR, BELL_E_IO, "8 sections, not 9");
     TRY(h->n_sections++, BELL_E_IO, "9 sections");
     TRY(h->file_bytes++, BELL_E_IO, "cut short");

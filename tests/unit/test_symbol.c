@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -885,15 +886,57 @@ test_bounds(void **state)
     }
 }
 
+/* A large sum of a*b + c*d is two products, as that of plain sizes. */
+static void
+test_sum_of_products(void **state)
+{
+    enum {
+        MOST = 2048,
+        WIDE = 192,
+    };
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
+    struct bell_tensor *x, *w, *y, *terms[2];
+    struct bell_dim n;
+    uint64_t before;
+    float *got = calloc(5 * WIDE, sizeof(*got));
+    int i;
+
+    (void)state;
+    assert_non_null(got);
+    assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+    n = bell_symbol(ctx, NULL, 1, MOST);
+    assert_int_equal(bell_symbol_set(ctx, n, 5), BELL_OK);
+    x = bell_ones(ctx, BELL_DIMS(2, MOST, WIDE), BELL_FLOAT32);
+    w = bell_ones(ctx, BELL_DIMS(2, WIDE, WIDE), BELL_FLOAT32);
+    assert_int_equal(bell_realize(BELL_TENSORS(x, w)), BELL_OK);
+    bell_context_stats(ctx, &stats);
+    before = stats.n_kernels_planned;
+    x = bell_narrow(x, 1, 0, n);
+    for (i = 0; i < 2; i++)
+        terms[i] =
+            bell_mul(bell_unsqueeze(bell_select(x, 0, bell_dim_of(i)), 1),
+                     bell_select(w, 0, bell_dim_of(i)));
+    y = bell_sum(bell_add(terms[0], terms[1]), BELL_DIMS(2), false);
+    if (bell_read(y, got, 5 * WIDE * sizeof(*got)) != BELL_OK)
+        fail_msg("%s", bell_error_last()->message);
+    for (i = 0; i < 5 * WIDE; i++)
+        assert_true(got[i] == 2 * WIDE);
+    bell_context_stats(ctx, &stats);
+    assert_int_equal(stats.n_kernels_planned - before, 2);
+    bell_context_destroy(ctx);
+    free(got);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),       cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_jit_sizes),   cmocka_unit_test(test_values),
-        cmocka_unit_test(test_comparisons), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_several),     cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_loops),       cmocka_unit_test(test_asked),
+        cmocka_unit_test(test_steps),           cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_jit_sizes),       cmocka_unit_test(test_values),
+        cmocka_unit_test(test_comparisons),     cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_several),         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_loops),           cmocka_unit_test(test_asked),
+        cmocka_unit_test(test_sum_of_products),
     };
 
     return cmocka_run_group_tests_name("symbol", tests, NULL, NULL);

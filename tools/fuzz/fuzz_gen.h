@@ -78,6 +78,12 @@ fuzz_has_sizes(const struct fuzz_gen *g)
 int64_t fuzz_some_size(struct fuzz_gen *g);
 /* How many elements the node has in each run at least. */
 int64_t fuzz_least_numel(struct fuzz_gen *g, int node);
+/* Indices of a leaf stay below a number, or below the size that stands for it:
+ * is that what the axis of the node has in every run? Node -1: the number. */
+bool fuzz_indices_fit(const struct fuzz_gen *g, int64_t number, int node,
+                      int axis);
+/* Can an axis of the node that has the size of a symbol be 1? */
+bool fuzz_may_be_one(const struct fuzz_gen *g, int node);
 /* Puts sizes in place of the numbers of the node that was appended last, and
  * builds it with them too. False where the API refuses that. */
 bool fuzz_sizes_append(struct fuzz_gen *g);

@@ -229,6 +229,36 @@ fuzz_least_numel(struct fuzz_gen *g, int node)
     return bound_numel(g, g->sized[node], &least, &most) ? (int64_t)least : 0;
 }
 
+bool
+fuzz_indices_fit(const struct fuzz_gen *g, int64_t number, int node, int axis)
+{
+    struct bell_dim size = bell_dim_of(number);
+    uint16_t known = find_known(g, number);
+
+    if (!fuzz_has_sizes(g))
+        return true;
+    if (node < 0)
+        return known == 0;
+    if (known)
+        size = g->sizes[known - 1];
+    return bell_dim_at(g->sized[node], axis).word == size.word;
+}
+
+bool
+fuzz_may_be_one(const struct fuzz_gen *g, int node)
+{
+    int64_t min, max;
+    uint32_t i;
+
+    for (i = 0; fuzz_has_sizes(g) && i < bell_ndim(g->sized[node]); i++) {
+        if (bell_dim_bounds(g->ctx, bell_dim_at(g->sized[node], (int)i), &min,
+                            &max) != BELL_OK ||
+            (min <= 1 && max > min))
+            return true;
+    }
+    return false;
+}
+
 /* Threads exist for the bounds, which a simulated card goes through. */
 static bool
 has_small_bounds(struct fuzz_gen *g, const struct bell_tensor *t)

@@ -180,6 +180,13 @@ gen_axes(struct fuzz_gen *g, struct fuzz_node *n)
     return true;
 }
 
+/* An axis of the size of a symbol stays, also while that is 1. */
+static bool
+gen_squeeze(struct fuzz_gen *g, struct fuzz_node *n)
+{
+    return !fuzz_may_be_one(g, g->x) && gen_axes(g, n);
+}
+
 static bool
 gen_unsqueeze(struct fuzz_gen *g, struct fuzz_node *n)
 {
@@ -376,16 +383,17 @@ gen_index_put(struct fuzz_gen *g, struct fuzz_node *n)
                              FUZZ_DATA_COARSE, 0));
 }
 
-/* A leaf of indices for an axis of `size`. */
+/* A leaf of indices below `size`, which is that of an axis of node x; x -1: of
+ * something else. */
 static int
-index_leaf(struct fuzz_gen *g, int64_t size, const int64_t *shape,
-           uint32_t rank)
+index_leaf(struct fuzz_gen *g, int64_t size, int x, int64_t axis,
+           const int64_t *shape, uint32_t rank)
 {
     static const enum bell_dtype dtypes[] = {BELL_INT64, BELL_INT64, BELL_INT32,
                                              BELL_UINT8, BELL_INT16};
     enum bell_dtype dtype = dtypes[fuzz_below(&g->rng, ARRAY_LEN(dtypes))];
 
-    if (size <= 0)
+    if (size <= 0 || !fuzz_indices_fit(g, size, x, (int)axis))
         return -1;
     if (size > 100)
         dtype = BELL_INT64;
@@ -403,10 +411,10 @@ gen_index_by(struct fuzz_gen *g, struct fuzz_node *n)
     if (!take_any(g, n, 2, 3, &x))
         return false;
     n->i[0] = between(g, 0, 1);
-    if (!take(n, index_leaf(g, size_of(g, x, 1), shape, rank)))
+    if (!take(n, index_leaf(g, size_of(g, x, 1), x, 1, shape, rank)))
         return false;
     return n->i[0] == 0 ||
-           take(n, index_leaf(g, size_of(g, x, 0), shape + rank - 1, 1));
+           take(n, index_leaf(g, size_of(g, x, 0), x, 0, shape + rank - 1, 1));
 }
 
 static bool
@@ -452,7 +460,8 @@ take_indexed(struct fuzz_gen *g, struct fuzz_node *n,
     n->i[0] = axis;
     for (i = 0; i < *out_rank; i++)
         shape[i] = i == axis ? between(g, 1, 6) : size_of(g, x, i);
-    return take(n, index_leaf(g, size_of(g, x, axis), shape, *out_rank));
+    return take(n,
+                index_leaf(g, size_of(g, x, axis), x, axis, shape, *out_rank));
 }
 
 static bool
@@ -501,7 +510,8 @@ gen_index_select(struct fuzz_gen *g, struct fuzz_node *n)
     if (!take_any(g, n, 1, 3, &x))
         return false;
     n->i[0] = fuzz_random_axis(g, rank_of(g, x));
-    return take(n, index_leaf(g, size_of(g, x, n->i[0]), &count, 1));
+    return take(n,
+                index_leaf(g, size_of(g, x, n->i[0]), x, n->i[0], &count, 1));
 }
 
 static bool
@@ -511,7 +521,7 @@ gen_take(struct fuzz_gen *g, struct fuzz_node *n)
     int x;
 
     return take_any(g, n, 0, 4, &x) &&
-           take(n, index_leaf(g, fuzz_least_numel(g, x), shape,
+           take(n, index_leaf(g, fuzz_least_numel(g, x), -1, 0, shape,
                               (uint32_t)between(g, 0, 2)));
 }
 
@@ -522,7 +532,7 @@ gen_embedding(struct fuzz_gen *g, struct fuzz_node *n)
     int w = fuzz_pick_rank(g, fuzz_is_float, 2, 2, FUZZ_DATA_NORMAL);
 
     return w >= 0 &&
-           take(n, index_leaf(g, size_of(g, w, 0), shape,
+           take(n, index_leaf(g, size_of(g, w, 0), w, 0, shape,
                               (uint32_t)between(g, 0, 2))) &&
            take(n, w);
 }
@@ -583,7 +593,8 @@ gen_index_put_add(struct fuzz_gen *g, struct fuzz_node *n)
     int x = fuzz_pick_rank(g, fuzz_is_number, 2, 3, FUZZ_DATA_NORMAL);
     int64_t count = between(g, 1, 7);
 
-    return take(n, x) && take(n, index_leaf(g, size_of(g, x, 1), &count, 1));
+    return take(n, x) &&
+           take(n, index_leaf(g, size_of(g, x, 1), x, 1, &count, 1));
 }
 
 /* clang-format off */
@@ -738,7 +749,7 @@ static const struct fuzz_op rows[] = {
      FUZZ_DATA_NORMAL, fuzz_pad_with_text},
     ROW(tl, shrink, "0l", shrink, 1, 5, 14, true, NORMAL),
     ROW(tl, flip, "0l", axes, 0, 5, 10, true, NORMAL),
-    ROW(tl, squeeze, "0l", axes, 0, 5, 4, true, NORMAL),
+    ROW(tl, squeeze, "0l", squeeze, 0, 5, 4, true, NORMAL),
     ROW(ta, unsqueeze, "0a", unsqueeze, 0, 4, 5, true, NORMAL),
     ROW(taa, flatten, "0ab", flatten, 1, 5, 5, true, NORMAL),
     ROW(tl, repeat, "0l", repeat, 0, 3, 5, true, NORMAL),
