@@ -68,8 +68,10 @@ BELL_API BELL_MUST_CHECK bell_status bell_mesh_set(struct bell_context *ctx,
                                                    const char *const *names);
 
 /* The value of t with its axis `axis` (negative: from the last one) split along
- * an axis of the mesh: place c along it has part c of as many equal parts. The
- * gradient flows through. The size must be a multiple of the number of parts.
+ * an axis of the mesh: place c along it has part c. Parts are of equal sizes
+ * but for the last ones, which are smaller or empty where the size is not a
+ * multiple of the places. An axis of size 1 stays whole. The gradient flows
+ * through.
  * Where another axis of the mesh splits that axis of t already, t is whole
  * along that one. On failure the error tensor. */
 BELL_API struct bell_tensor *bell_shard(struct bell_tensor *t,

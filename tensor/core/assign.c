@@ -190,7 +190,7 @@ copy_whole(const char *call, struct bell_tensor *t)
     else
         BELL_TRY(tensor_buffer_create_split(
             ctx, tensor_at(t)->dtype, tensor_numel(t),
-            tensor_buffer_of(t)->chunks, &fresh));
+            tensor_buffer_of(t)->parts, &fresh));
     status =
         store_at(ctx, call, tensor_buffer_node(ctx, fresh, tensor_at(t)->shape),
                  tensor_at(t)->uop);

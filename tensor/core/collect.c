@@ -30,7 +30,7 @@
 
 static bell_status
 create_buffer(struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
-              const uint64_t *chunks, void *data,
+              const struct tensor_part *parts, void *data,
               struct tensor_buffer **out_buf)
 {
     size_t elem_bytes = uop_dtype_infos[dtype].size_bytes;
@@ -50,8 +50,8 @@ create_buffer(struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
     buf->n_elems = n_elems;
     buf->size_bytes = (size_t)n_elems * elem_bytes;
     buf->refcount = 1;
-    if (chunks)
-        memcpy(buf->chunks, chunks, sizeof(buf->chunks));
+    if (parts)
+        memcpy(buf->parts, parts, sizeof(buf->parts));
     status = data ? tensor_buffer_pin(ctx, buf, data)
                   : tensor_buffer_alloc(ctx, buf);
     if (status != BELL_OK) {
@@ -78,10 +78,10 @@ tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
 bell_status
 tensor_buffer_create_split(struct bell_context *ctx, enum uop_dtype dtype,
                            uint64_t n_elems,
-                           const uint64_t chunks[BELL_MESH_AXES],
+                           const struct tensor_part parts[BELL_MESH_AXES],
                            struct tensor_buffer **out_buf)
 {
-    return create_buffer(ctx, dtype, n_elems, chunks, NULL, out_buf);
+    return create_buffer(ctx, dtype, n_elems, parts, NULL, out_buf);
 }
 
 bell_status

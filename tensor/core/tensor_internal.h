@@ -46,6 +46,13 @@ enum tensor_role {
     TENSOR_GONE    /* of a capture that has ended */
 };
 
+/* Along an axis of a mesh place c has the elements c * chunk .. (c + 1) * chunk
+ * - 1 of each `block` of a tensor, as far as they are there, in room for
+ * `chunk`. 0: it has all. */
+struct tensor_part {
+    uint64_t chunk, block;
+};
+
 /* A leaf: elements in device memory, row-major. UOP_BUFFER's arg.data.
  *
  * `refcount` counts who needs the memory: the graph (one reference while a
@@ -74,10 +81,9 @@ struct tensor_buffer {
     bool has_range;      /* the elements, integers, are in low..high: check.c */
     int64_t low, high;
     /* On a mesh (tensor/mesh/mesh.h): the memory of the places 1, 2, .. (owned;
-     * NULL with one device), and by axis of the mesh how many elements in a row
-     * each place has; 0: all. */
+     * NULL with one device), and what each place has, by axis of the mesh. */
     struct hcq_buffer **others;
-    uint64_t chunks[BELL_MESH_AXES];
+    struct tensor_part parts[BELL_MESH_AXES];
     bool is_blob;                /* the memory is a caller's, to be released */
     void (*release)(void *user); /* of a blob; or NULL */
     void *release_user;
@@ -279,7 +285,8 @@ tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
 /* The same of which each place of the context's mesh has those parts. */
 BELL_MUST_CHECK bell_status tensor_buffer_create_split(
     struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
-    const uint64_t chunks[BELL_MESH_AXES], struct tensor_buffer **out_buf);
+    const struct tensor_part parts[BELL_MESH_AXES],
+    struct tensor_buffer **out_buf);
 /* The same in memory of the caller's. */
 BELL_MUST_CHECK bell_status tensor_buffer_create_blob(
     struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,

@@ -39,37 +39,45 @@ inner_of(const struct uop_dims *shape, uint32_t axis)
 }
 
 void
-mesh_layout_chunks(const struct tensor_mesh *mesh, const struct uop_dims *shape,
-                   const struct mesh_layout *layout,
-                   uint64_t chunks[BELL_MESH_AXES])
+mesh_layout_parts(const struct tensor_mesh *mesh, const struct uop_dims *shape,
+                  const struct mesh_layout *layout,
+                  struct tensor_part parts[BELL_MESH_AXES])
 {
     uint32_t k;
 
-    for (k = 0; k < BELL_MESH_AXES; k++) {
+    memset(parts, 0, BELL_MESH_AXES * sizeof(*parts));
+    for (k = 0; k < mesh->n_axes; k++) {
         int axis = layout->at[k];
+        uint64_t inner;
 
         assert(axis != MESH_PARTIAL);
-        chunks[k] = axis < 0 ? 0
-                             : (uint64_t)(shape->d[axis] / mesh->sizes[k] *
-                                          inner_of(shape, (uint32_t)axis));
+        if (axis < 0)
+            continue;
+        inner = (uint64_t)inner_of(shape, (uint32_t)axis);
+        parts[k].block = (uint64_t)shape->d[axis] * inner;
+        parts[k].chunk =
+            (uint64_t)mesh_part_of(shape->d[axis], mesh->sizes[k]) * inner;
     }
 }
 
 struct mesh_layout
-mesh_chunks_layout(const struct tensor_mesh *mesh, const struct uop_dims *shape,
-                   const uint64_t chunks[BELL_MESH_AXES])
+mesh_parts_layout(const struct tensor_mesh *mesh, const struct uop_dims *shape,
+                  const struct tensor_part parts[BELL_MESH_AXES])
 {
     struct mesh_layout layout = mesh_whole();
     uint32_t k, i;
 
     for (k = 0; k < mesh->n_axes; k++) {
-        for (i = 0; chunks[k] && i < shape->n; i++) {
-            if (shape->d[i] > 1 && shape->d[i] % mesh->sizes[k] == 0 &&
-                (uint64_t)(shape->d[i] / mesh->sizes[k] * inner_of(shape, i)) ==
-                    chunks[k])
+        for (i = 0; parts[k].chunk && i < shape->n; i++) {
+            uint64_t inner = (uint64_t)inner_of(shape, i);
+
+            if (shape->d[i] > 1 &&
+                (uint64_t)shape->d[i] * inner == parts[k].block &&
+                (uint64_t)mesh_part_of(shape->d[i], mesh->sizes[k]) * inner ==
+                    parts[k].chunk)
                 layout.at[k] = (int8_t)i;
         }
-        assert(!chunks[k] || layout.at[k] >= 0);
+        assert(!parts[k].chunk || layout.at[k] >= 0);
     }
     return layout;
 }
@@ -121,8 +129,8 @@ rule_elementwise(struct looked_at *l)
     l->why = "what it meets is split elsewhere";
 }
 
-/* Rows of a block stay rows of a block: the axes in front of the split one, and
- * so those behind, have as many elements before and after. */
+/* The axes in front of the split one, and so those behind, have as many
+ * elements before and after, and the parts are the same elements. */
 static void
 rule_reshape(struct looked_at *l)
 {
@@ -138,7 +146,9 @@ rule_reshape(struct looked_at *l)
         before *= from->d[i];
     for (i = 0; i < l->shape->n; now *= l->shape->d[i++]) {
         if (now == before && l->shape->d[i] > 1 &&
-            l->shape->d[i] % l->n_parts == 0) {
+            (l->shape->d[i] == from->d[axis] ||
+             (l->shape->d[i] % l->n_parts == 0 &&
+              from->d[axis] % l->n_parts == 0))) {
             l->out = (int)i;
             return;
         }

@@ -8,6 +8,7 @@
 #ifndef BELL_TENSOR_MESH_LAYOUT_H
 #define BELL_TENSOR_MESH_LAYOUT_H
 
+#include "tensor/core/tensor_internal.h"
 #include "tensor/mesh/mesh.h"
 #include "uops/uop.h"
 
@@ -45,15 +46,23 @@ mesh_layout_arg(uint32_t k, int axis)
     return (int64_t)(axis + 1) << 2 | (int64_t)k;
 }
 
+/* The elements of an axis that each place has room for: the last ones' may be
+ * less. */
+static inline int64_t
+mesh_part_of(int64_t size, uint32_t n_places)
+{
+    return (size + n_places - 1) / n_places;
+}
+
 /* Between layouts of a tensor of that shape, of which nothing is partial, and
- * elements that a place has in a row (tensor_buffer.chunks), which do not
- * depend on how the elements are shaped. */
-void mesh_layout_chunks(const struct tensor_mesh *mesh,
-                        const struct uop_dims *shape,
-                        const struct mesh_layout *layout,
-                        uint64_t chunks[BELL_MESH_AXES]);
-struct mesh_layout mesh_chunks_layout(const struct tensor_mesh *mesh,
-                                      const struct uop_dims *shape,
-                                      const uint64_t chunks[BELL_MESH_AXES]);
+ * what places have of its elements, which does not depend on how these are
+ * shaped. */
+void mesh_layout_parts(const struct tensor_mesh *mesh,
+                       const struct uop_dims *shape,
+                       const struct mesh_layout *layout,
+                       struct tensor_part parts[BELL_MESH_AXES]);
+struct mesh_layout
+mesh_parts_layout(const struct tensor_mesh *mesh, const struct uop_dims *shape,
+                  const struct tensor_part parts[BELL_MESH_AXES]);
 
 #endif

@@ -180,11 +180,8 @@ bell_shard(struct bell_tensor *t, const char *mesh_axis, int64_t axis)
     at = tensor_axis(ctx, __func__, axis, tensor_at(t)->shape->n);
     if (at < 0)
         return ctx->error_tensor;
-    if (tensor_at(t)->shape->d[at] % ctx->mesh->sizes[k])
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "axis %d of %s is not a multiple of the %u places "
-                           "along '%s'",
-                           at, SHAPE_OF(t), ctx->mesh->sizes[k], mesh_axis);
+    if (tensor_at(t)->shape->d[at] == 1) /* nothing to split */
+        return tensor_new(ctx, __func__, tensor_node(t));
     return with_layout(t, __func__, (uint32_t)k, at);
 }
 
@@ -224,6 +221,7 @@ bell_status
 bell_layout_of(struct bell_tensor *t, struct bell_layout *out_layout)
 {
     struct bell_layout info = {.n_axes = 0};
+    struct tensor_part parts[BELL_MESH_AXES];
     const struct tensor_mesh *mesh;
     struct mesh_layout layout;
     uint32_t k;
@@ -240,10 +238,13 @@ bell_layout_of(struct bell_tensor *t, struct bell_layout *out_layout)
     BELL_TRY(find_layout(t, &layout));
     info.n_axes = mesh->n_axes;
     info.place_bytes = bell_nbytes(t);
+    mesh_layout_parts(mesh, tensor_at(t)->shape, &layout, parts);
     for (k = 0; k < BELL_MESH_AXES; k++) {
         info.sizes[k] = mesh->sizes[k];
         info.axes[k] = layout.at[k];
-        info.place_bytes /= layout.at[k] >= 0 ? mesh->sizes[k] : 1;
+        if (parts[k].chunk)
+            info.place_bytes =
+                info.place_bytes / parts[k].block * parts[k].chunk;
     }
     tensor_give_info(__func__, &info, sizeof(info), sizeof(info), out_layout);
     return BELL_OK;

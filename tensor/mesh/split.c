@@ -146,10 +146,47 @@ take_shape(const struct splitter *s, node u, int64_t *d)
     return shape->n;
 }
 
-/* Parts of axis `axis` of all places along k, joined. */
+/* The first `size` elements of an axis. */
+static node
+cut(struct splitter *s, node u, uint32_t axis, int64_t size)
+{
+    int64_t d[TN_MAX_RANK], ends[2 * TN_MAX_RANK];
+    union uop_arg arg;
+    uint32_t i, n;
+
+    if (s->to->failed || shape_in(s, u)->d[axis] == size)
+        return u;
+    n = take_shape(s, u, d);
+    d[axis] = size;
+    for (i = 0; i < n; i++) {
+        ends[2 * i] = 0;
+        ends[2 * i + 1] = d[i];
+    }
+    arg.dims = uop_dims(s->to, ends, 2 * n);
+    return make(s, UOP_SHRINK, u, arg, u, d, n);
+}
+
+/* With zeros behind, so that it is `size` elements. */
+static node
+stretch(struct splitter *s, node u, uint32_t axis, int64_t size)
+{
+    int64_t d[TN_MAX_RANK], ends[2 * TN_MAX_RANK] = {0};
+    union uop_arg arg;
+    uint32_t n;
+
+    if (s->to->failed || shape_in(s, u)->d[axis] == size)
+        return u;
+    n = take_shape(s, u, d);
+    ends[2 * axis + 1] = size - d[axis];
+    d[axis] = size;
+    arg.dims = uop_dims(s->to, ends, 2 * n);
+    return make(s, UOP_PAD, u, arg, u, d, n);
+}
+
+/* Parts of axis `axis`, of that size, of all places along k, joined. */
 static node
 gather_parts(struct splitter *s, uint32_t k, node u, uint32_t axis,
-             const char *why)
+             int64_t size, const char *why)
 {
     int64_t d[TN_MAX_RANK + 1];
     uint32_t n;
@@ -164,7 +201,14 @@ gather_parts(struct splitter *s, uint32_t k, node u, uint32_t axis,
         return &uop_failed;
     memmove(d, d + 1, n * sizeof(*d));
     d[axis] *= s->mesh->sizes[k];
-    return reshape(s, u, d, n);
+    return cut(s, reshape(s, u, d, n), axis, size);
+}
+
+/* The size of an axis of which all parts along k are equal. */
+static int64_t
+stretched(const struct splitter *s, uint32_t k, int64_t size)
+{
+    return mesh_part_of(size, s->mesh->sizes[k]) * s->mesh->sizes[k];
 }
 
 /* Integers of 16 bits wrap around in 32 as well. */
@@ -199,6 +243,9 @@ add_up_part(struct splitter *s, uint32_t k, node u, uint32_t axis)
     u = widen_term(s, u);
     if (s->to->failed)
         return &uop_failed;
+    u = stretch(s, u, axis, stretched(s, k, shape_in(s, u)->d[axis]));
+    if (s->to->failed)
+        return &uop_failed;
     n = take_shape(s, u, d);
     memmove(d + axis + 1, d + axis, (n - axis) * sizeof(*d));
     d[axis] = s->mesh->sizes[k];
@@ -221,11 +268,12 @@ take_part(struct splitter *s, uint32_t k, node u, uint32_t axis)
     if (s->to->failed)
         return &uop_failed;
     n = take_shape(s, u, d);
-    d[axis] /= s->mesh->sizes[k];
+    d[axis] = mesh_part_of(d[axis], s->mesh->sizes[k]);
     if (u->op == UOP_EXPAND && shape_in(s, u->src[0])->d[axis] == 1) {
         arg.dims = uop_dims(s->to, d, n);
         return make(s, UOP_EXPAND, u, arg, u->src[0], d, n);
     }
+    u = stretch(s, u, axis, d[axis] * s->mesh->sizes[k]);
     for (i = 0; i < n; i++)
         arg_d[2 * i + 1] = d[i];
     arg_d[2 * (n + axis)] = mesh_offset(s->mesh->sizes[k], s->mesh->strides[k]);
@@ -234,11 +282,12 @@ take_part(struct splitter *s, uint32_t k, node u, uint32_t axis)
     return make(s, UOP_SHRINK, u, arg, u, d, n);
 }
 
-/* u, which has layout `is`, with layout `to`. What two axes of the mesh split
- * is whole in between: parts of parts are in another order. */
+/* u, part of a value of that shape in layout `is`, in layout `to`. Where two
+ * axes of the mesh split it, it is whole in between: parts of parts are in
+ * another order. */
 static node
-change(struct splitter *s, node u, struct mesh_layout is,
-       const struct mesh_layout *to, const char *why)
+change(struct splitter *s, node u, const struct uop_dims *shape,
+       struct mesh_layout is, const struct mesh_layout *to, const char *why)
 {
     uint32_t k;
 
@@ -249,7 +298,8 @@ change(struct splitter *s, node u, struct mesh_layout is,
             continue;
         assert(to->at[k] != MESH_PARTIAL);
         if (is.at[k] >= 0)
-            u = gather_parts(s, k, u, (uint32_t)is.at[k], why);
+            u = gather_parts(s, k, u, (uint32_t)is.at[k], shape->d[is.at[k]],
+                             why);
         else if (to->at[k] >= 0)
             u = add_up_part(s, k, u, (uint32_t)to->at[k]);
         else
@@ -278,7 +328,8 @@ part_shape(struct splitter *s, node u, const struct mesh_layout *layout)
         memcpy(d, shape->d, n * sizeof(*d));
     for (k = 0; k < s->mesh->n_axes; k++) {
         if (layout->at[k] >= 0)
-            d[layout->at[k]] /= s->mesh->sizes[k];
+            d[layout->at[k]] =
+                mesh_part_of(d[layout->at[k]], s->mesh->sizes[k]);
     }
     return uop_dims(s->to, d, n);
 }
@@ -300,6 +351,67 @@ part_ends(struct splitter *s, node u, const struct uop_dims *shape,
     return uop_dims(s->to, d, 2 * shape->n);
 }
 
+/* The number that changes nothing in a reduction. */
+static node
+neutral_of(struct splitter *s, enum uop_op op, enum uop_dtype dtype)
+{
+    node u = uop_identity(s->to, op, dtype);
+
+    if (!s->to->failed)
+        s->to->shapes[u->id] = uop_dims(s->to, NULL, 0);
+    return u;
+}
+
+/* u, with the neutral number of a reduction in those elements of the last parts
+ * that are beyond the axis, of that size. */
+static node
+mask_rest(struct splitter *s, node u, uint32_t k, uint32_t axis, int64_t size,
+          enum uop_op op)
+{
+    int64_t all = stretched(s, k, size), d[TN_MAX_RANK], ones[TN_MAX_RANK];
+    union uop_arg arg = {.i = all}, none = {.bits = 0};
+    node at, src[3];
+    uint32_t i, n;
+
+    if (all == size || s->to->failed)
+        return u;
+    n = take_shape(s, u, d);
+    for (i = 0; i < n; i++)
+        ones[i] = i == axis ? d[i] : 1;
+    at = uop_new_shaped(s->to, UOP_IOTA, UOP_I64, arg, NULL, 0,
+                        uop_dims(s->to, &all, 1));
+    at = reshape(s, take_part(s, k, at, 0), ones, n);
+    arg.dims = uop_dims(s->to, d, n);
+    if (!s->to->failed && arg.dims != shape_in(s, at))
+        at = make(s, UOP_EXPAND, at, arg, at, d, n);
+    src[0] = at;
+    src[1] = uop_const_int(s->to, UOP_I64, size);
+    if (s->to->failed)
+        return &uop_failed;
+    s->to->shapes[src[1]->id] = uop_dims(s->to, NULL, 0);
+    src[0] = uop_new_shaped(s->to, UOP_CMPLT, UOP_BOOL, none, src, 2, arg.dims);
+    src[1] = u;
+    src[2] = neutral_of(s, op, u->dtype);
+    return s->to->failed ? &uop_failed
+                         : uop_new_shaped(s->to, UOP_WHERE, u->dtype, none, src,
+                                          3, shape_in(s, u));
+}
+
+/* The source of a reduction without what is beyond split axes that it sums. */
+static node
+mask_parts(struct splitter *s, node u, node src, const struct mesh_layout *in)
+{
+    const struct uop_dims *shape = uop_shape(s->from, u->src[0]);
+    uint32_t k;
+
+    for (k = 0; k < s->mesh->n_axes; k++) {
+        if (in->at[k] >= 0 && uop_reduce_axes(u) >> in->at[k] & 1)
+            src = mask_rest(s, src, k, (uint32_t)in->at[k], shape->d[in->at[k]],
+                            uop_reduce_op(u));
+    }
+    return src;
+}
+
 /* Once more of what each place has reduced. */
 static node
 reduce_again(struct splitter *s, node u, node part,
@@ -314,7 +426,7 @@ reduce_again(struct splitter *s, node u, node part,
 
         if (!(rule->again >> k & 1))
             continue;
-        part = gather_parts(s, k, part, axis, rule->why);
+        part = gather_parts(s, k, part, axis, s->mesh->sizes[k], rule->why);
         if (s->to->failed)
             break;
         n = take_shape(s, part, d);
@@ -345,6 +457,8 @@ build(struct splitter *s, node u, node *src, const struct mesh_rule *rule)
         return &uop_failed;
     if (u->op == UOP_LAYOUT)
         return src[0];
+    if (u->op == UOP_REDUCE_AXIS)
+        src[0] = mask_parts(s, u, src[0], &rule->in[0]);
     if (u->op == UOP_ASSIGN)
         check_store(s, src[0]);
     if (u->op == UOP_RESHAPE)
@@ -375,7 +489,7 @@ rule_of(struct splitter *s, node u, struct mesh_rule *rule)
     if (u->op != UOP_BUFFER)
         return;
     buf = (const struct tensor_buffer *)(uintptr_t)u->arg.data;
-    rule->out = mesh_chunks_layout(s->mesh, uop_shape(s->from, u), buf->chunks);
+    rule->out = mesh_parts_layout(s->mesh, uop_shape(s->from, u), buf->parts);
 }
 
 static void
@@ -393,7 +507,7 @@ split_node(struct splitter *s, node u)
     for (i = 0; i < u->n_src; i++) {
         const struct made *of = &s->made[u->src[i]->id];
 
-        src[i] = change(s, of->u, of->layout,
+        src[i] = change(s, of->u, uop_shape(s->from, u->src[i]), of->layout,
                         i < MESH_RULE_SRC ? &rule.in[i] : &whole, rule.why);
     }
     made->layout = rule.out;
@@ -431,7 +545,8 @@ mesh_split(const struct bell_context *ctx, const struct uop *const *roots,
             if (layouts[i].at[k] == MESH_PARTIAL)
                 layouts[i].at[k] = MESH_WHOLE;
         }
-        nodes[i] = change(&s, s.made[roots[i]->id].u, is, &layouts[i], NULL);
+        nodes[i] = change(&s, s.made[roots[i]->id].u,
+                          uop_shape(s.from, roots[i]), is, &layouts[i], NULL);
     }
     host_free(list);
     host_free(s.made);

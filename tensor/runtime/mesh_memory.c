@@ -6,12 +6,11 @@
 #include "tensor/core/tensor_internal.h"
 #include "tensor/runtime/mesh_places.h"
 
-/* The parts of a buffer, by runs of elements that lie together in the whole and
- * in a part. */
+/* The axes of the mesh that split a buffer, the outermost first. */
 struct mesh_parts {
     const struct tensor_mesh *mesh;
-    uint32_t order[BELL_MESH_AXES], n; /* axes that split it, outermost first */
-    uint64_t chunks[BELL_MESH_AXES];   /* theirs, in that order */
+    uint32_t order[BELL_MESH_AXES], n;
+    struct tensor_part list[BELL_MESH_AXES]; /* theirs, in that order */
 };
 
 static void
@@ -22,13 +21,14 @@ find_parts(const struct tensor_mesh *mesh, const struct tensor_buffer *buf,
 
     *out = (struct mesh_parts){.mesh = mesh};
     for (k = 0; k < mesh->n_axes; k++) {
-        if (!buf->chunks[k])
+        if (!buf->parts[k].chunk)
             continue;
-        for (i = out->n; i > 0 && out->chunks[i - 1] < buf->chunks[k]; i--) {
-            out->chunks[i] = out->chunks[i - 1];
+        for (i = out->n; i > 0 && out->list[i - 1].chunk < buf->parts[k].chunk;
+             i--) {
+            out->list[i] = out->list[i - 1];
             out->order[i] = out->order[i - 1];
         }
-        out->chunks[i] = buf->chunks[k];
+        out->list[i] = buf->parts[k];
         out->order[i] = k;
         out->n++;
     }
@@ -41,8 +41,10 @@ mesh_place_bytes(const struct tensor_mesh *mesh,
     uint64_t n = buf->size_bytes;
     uint32_t k;
 
-    for (k = 0; k < mesh->n_axes; k++)
-        n /= buf->chunks[k] ? mesh->sizes[k] : 1;
+    for (k = 0; k < mesh->n_axes; k++) {
+        if (buf->parts[k].chunk)
+            n = n / buf->parts[k].block * buf->parts[k].chunk;
+    }
     return n;
 }
 
@@ -54,28 +56,36 @@ has_element(const struct mesh_parts *parts, uint32_t place, uint64_t at,
     uint32_t i;
 
     for (i = 0; i < parts->n; i++) {
-        uint32_t k = parts->order[i];
-        uint64_t chunk = parts->chunks[i], n = parts->mesh->sizes[k];
+        const struct tensor_part *p = &parts->list[i];
+        uint64_t in_block = at % p->block;
 
-        if (at / chunk % n != mesh_coord(parts->mesh, k, place))
+        if (in_block / p->chunk !=
+            mesh_coord(parts->mesh, parts->order[i], place))
             return false;
-        at = at / chunk / n * chunk + at % chunk;
+        at = at / p->block * p->chunk + in_block % p->chunk;
     }
     *out_at = at;
     return true;
 }
 
-/* Between the whole and the part of a place, both on the host. */
+/* Between the whole and the part of a place, both on the host, by runs of
+ * elements that lie together in both. */
 static void
 copy_part(const struct mesh_parts *parts, uint32_t place,
           const struct tensor_buffer *buf, uint8_t *whole, uint8_t *part,
           bool to_part)
 {
+    const struct tensor_part *last = &parts->list[parts->n - 1];
     size_t elem = uop_dtype_infos[buf->dtype].size_bytes;
-    uint64_t run = parts->chunks[parts->n - 1], at, there;
+    uint64_t run, at, there;
 
     assert(parts->n > 0);
     for (at = 0; at < buf->n_elems; at += run) {
+        uint64_t in_block = at % last->block;
+
+        run = last->chunk - in_block % last->chunk;
+        if (run > last->block - in_block)
+            run = last->block - in_block;
         if (!has_element(parts, place, at, &there))
             continue;
         if (to_part)
@@ -136,7 +146,7 @@ mesh_memory_write(struct rt_places *places, const struct tensor_mesh *mesh,
 
     find_parts(mesh, buf, &parts);
     if (parts.n) {
-        part = host_alloc(n_bytes + 1);
+        part = host_calloc(1, n_bytes + 1); /* 0 beyond the last element */
         if (!part)
             return bell_fail(BELL_E_NO_MEMORY, "out of memory writing");
     }
@@ -173,7 +183,7 @@ mesh_memory_read(struct rt_places *places, const struct tensor_mesh *mesh,
         bool again = false;
 
         for (k = 0; k < mesh->n_axes; k++)
-            again |= !buf->chunks[k] && mesh_coord(mesh, k, i);
+            again |= !buf->parts[k].chunk && mesh_coord(mesh, k, i);
         if (again)
             continue;
         status = rt_wait(places->list[i], places->list[i]->last_value);

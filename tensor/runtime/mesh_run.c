@@ -62,18 +62,17 @@ mesh_result(struct rt_run *run, const struct rt_plan *plan, uint32_t i,
 {
     const struct tensor_mesh *mesh = run->ctx->mesh;
     const struct sched_buf *buf = &plan->sched.bufs[i];
-    uint64_t chunks[BELL_MESH_AXES], n = buf->n_elems;
-    uint32_t r = 0, k;
+    struct tensor_part parts[BELL_MESH_AXES];
+    uint32_t r = 0;
 
     while (plan->sched.root_bufs[r] != i)
         r++;
     assert(r < run->n);
-    mesh_layout_chunks(mesh, tensor_at(run->tensors[r])->shape,
-                       &run->layouts[r], chunks);
-    for (k = 0; k < mesh->n_axes; k++)
-        n *= chunks[k] ? mesh->sizes[k] : 1;
-    return tensor_buffer_create_split(run->ctx, (enum uop_dtype)buf->dtype, n,
-                                      chunks, out_buf);
+    mesh_layout_parts(mesh, tensor_at(run->tensors[r])->shape, &run->layouts[r],
+                      parts);
+    return tensor_buffer_create_split(run->ctx, (enum uop_dtype)buf->dtype,
+                                      tensor_numel(run->tensors[r]), parts,
+                                      out_buf);
 }
 
 /* ---- launches ------------------------------------------------------------ */
