@@ -174,12 +174,13 @@ rule_ends(struct looked_at *l)
 {
     const int64_t *arg = l->u->arg.dims->d;
     int axis = l->src[0];
+    int64_t all;
 
     keep_source(l);
     if (axis < 0)
         return;
-    if (arg[2 * axis] != 0 ||
-        arg[2 * axis + 1] != (l->u->op == UOP_PAD ? 0 : l->shape->d[axis]))
+    all = l->u->op == UOP_PAD ? 0 : uop_shape(l->g, l->u->src[0])->d[axis];
+    if (arg[2 * axis] != 0 || arg[2 * axis + 1] != all)
         be_whole(l, l->u->op == UOP_PAD ? "it is padded there"
                                         : "a part of that axis is taken");
 }

@@ -168,6 +168,12 @@ p_narrow(const struct leaves *l)
 }
 
 static tensor
+p_first_rows(const struct leaves *l)
+{
+    return bell_neg(bell_narrow(l->x, 0, 0, 4));
+}
+
+static tensor
 p_narrow_cols(const struct leaves *l)
 {
     return bell_neg(bell_narrow(l->x, 1, 3, 11));
@@ -387,6 +393,7 @@ static const struct {
     {"turn", p_turn, false, false},
     {"pad", p_pad, false, false},
     {"narrow", p_narrow, false, false},
+    {"first rows", p_first_rows, false, false},
     {"narrow cols", p_narrow_cols, false, false},
     {"flip", p_flip, false, false},
     {"cat", p_cat, false, false},
