@@ -229,20 +229,29 @@ find(struct rt_places *places, const struct exchange_key *key,
     return BELL_OK;
 }
 
+static void
+drop(struct rt_places *places, struct mesh_exchange *e)
+{
+    struct bell_error_hold hold;
+    size_t i = 0;
+
+    while (places->exchanges[i] != e)
+        i++;
+    places->exchanges[i] = places->exchanges[--places->n_exchanges];
+    bell_error_hold(&hold);
+    destroy(e);
+    bell_error_release(&hold);
+}
+
 /* The graph's work is place 0's to wait for; what other places queue behind
  * theirs is in the order of their queues, and an empty submission says what it
  * is waited for by. */
-bell_status
-mesh_exchange_run(struct rt_places *places, const struct mesh_call *call,
-                  enum uop_dtype dtype, uint64_t n_in, uint64_t n_out,
-                  const struct mesh_side *ins, const struct mesh_side *outs)
+static bell_status
+submit_exchange(struct rt_places *places, struct mesh_exchange *e,
+                const struct mesh_side *ins, const struct mesh_side *outs)
 {
-    struct exchange_key key = {*call, dtype, n_in, n_out};
-    struct mesh_exchange *e;
     uint32_t p;
 
-    assert(call->size > 1 && places->n % call->size == 0);
-    BELL_TRY(find(places, &key, &e));
     for (p = 0; p < places->n; p++) {
         BELL_TRY(hcq_graph_set_buffer(e->graph, e->in_slots[p], ins[p].buf,
                                       ins[p].offset));
@@ -257,4 +266,22 @@ mesh_exchange_run(struct rt_places *places, const struct mesh_call *call,
         BELL_TRY(hcq_cs_submit(cs, &places->list[p]->last_value));
     }
     return BELL_OK;
+}
+
+bell_status
+mesh_exchange_run(struct rt_places *places, const struct mesh_call *call,
+                  enum uop_dtype dtype, uint64_t n_in, uint64_t n_out,
+                  const struct mesh_side *ins, const struct mesh_side *outs)
+{
+    struct exchange_key key = {*call, dtype, n_in, n_out};
+    struct mesh_exchange *e;
+    bell_status status;
+
+    assert(call->size > 1 && places->n % call->size == 0);
+    BELL_TRY(find(places, &key, &e));
+    status = submit_exchange(places, e, ins, outs);
+    if (status == BELL_OK)
+        return BELL_OK;
+    drop(places, e); /* its graph may be broken */
+    return status;
 }

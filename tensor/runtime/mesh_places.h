@@ -66,7 +66,7 @@ uint64_t mesh_place_bytes(const struct tensor_mesh *mesh,
 
 /* ---- mesh_run.c ---- */
 
-/* Makes run->graph that of a place. */
+/* Makes run->graph that of a place. BELL_E_UNSUPPORTED where run->clashes. */
 BELL_MUST_CHECK bell_status mesh_run_split(struct rt_run *run, bool tells);
 void mesh_run_end(struct rt_run *run);
 /* Memory for the plan's buffer i, a root. */

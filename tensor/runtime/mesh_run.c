@@ -1,6 +1,7 @@
 /* Running a plan at several places: each queue gets the same kernels, with the
  * place's addresses and offsets, and what places exchange in between. */
 #include <assert.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/thread.h"
@@ -10,6 +11,27 @@
 
 /* Launches of a place that are one submission. */
 #define LAUNCHES 32
+
+/* Is root `r` at each place what an earlier one is, but another part of another
+ * tensor? A half of eight ones is four ones. */
+static bool
+clashes(const struct rt_run *run, uint32_t r)
+{
+    struct tensor_part parts[2][BELL_MESH_AXES];
+    uint32_t i;
+
+    for (i = 0; i < r; i++) {
+        if (run->nodes[i] != run->nodes[r])
+            continue;
+        mesh_layout_parts(run->ctx->mesh, tensor_at(run->tensors[i])->shape,
+                          &run->layouts[i], parts[0]);
+        mesh_layout_parts(run->ctx->mesh, tensor_at(run->tensors[r])->shape,
+                          &run->layouts[r], parts[1]);
+        if (memcmp(parts[0], parts[1], sizeof(parts[0])) != 0)
+            return true;
+    }
+    return false;
+}
 
 bell_status
 mesh_run_split(struct rt_run *run, bool tells)
@@ -34,7 +56,11 @@ mesh_run_split(struct rt_run *run, bool tells)
         status = bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
     }
     host_free(roots);
-    return status;
+    for (i = 0; i < run->n && status == BELL_OK; i++)
+        run->clashes |= clashes(run, i);
+    return status == BELL_OK && run->clashes
+               ? bell_fail(BELL_E_UNSUPPORTED, "results that are one node")
+               : status;
 }
 
 void
@@ -55,7 +81,8 @@ mesh_run_end(struct rt_run *run)
     host_free(run->scratches);
 }
 
-/* The memory of roots that are one buffer is one: of the first of them. */
+/* The memory of roots that are one buffer is one, and parted alike: they are
+ * shapes of the same elements. */
 bell_status
 mesh_result(struct rt_run *run, const struct rt_plan *plan, uint32_t i,
             struct tensor_buffer **out_buf)
@@ -97,7 +124,7 @@ side_of(const struct rt_run *run, const struct rt_plan *plan, uint32_t i,
 struct launching {
     struct rt_run *run;
     const struct rt_plan *plan;
-    struct hcq_cs *cs[BELL_MESH_PLACES];
+    struct hcq_cs *cs[BELL_MESH_PLACES]; /* of places 1, 2, ..; or NULL */
     struct rt_queue first; /* place 0's: watched and timed as on one device */
     uint32_t n;            /* kernels in each */
 };
@@ -109,11 +136,16 @@ flush(struct launching *l)
     uint32_t p;
 
     BELL_TRY(rt_queue_end(&l->first));
-    for (p = 1; p < places->n && l->n; p++) {
-        BELL_TRY(hcq_cs_submit(l->cs[p], &places->list[p]->last_value));
+    l->n = 0;
+    for (p = 1; p < places->n; p++) {
+        struct hcq_cs *cs = l->cs[p];
+
+        l->cs[p] = NULL;
+        if (!cs)
+            continue;
+        BELL_TRY(hcq_cs_submit(cs, &places->list[p]->last_value));
         BELL_TRY(rt_keep_pace(places->list[p]));
     }
-    l->n = 0;
     return BELL_OK;
 }
 
@@ -151,7 +183,7 @@ launch(struct launching *l, uint32_t i)
 
     for (p = 1; p < rt->places->n; p++) {
         n = kernel_args(l, i, p, args);
-        if (l->n == 0)
+        if (!l->cs[p])
             BELL_TRY(hcq_queue_begin(rt->places->list[p]->queue, &l->cs[p]));
         hcq_cs_exec(l->cs[p], kernel->others[p - 1], args, n, kernel->grid,
                     kernel->local);
@@ -205,16 +237,36 @@ take_scratch(struct rt_run *run, const struct rt_plan *plan)
     return BELL_OK;
 }
 
+/* Streams that were begun are not submitted. */
+static void
+abandon(struct launching *l)
+{
+    struct bell_error_hold hold;
+    uint32_t p;
+
+    bell_error_hold(&hold);
+    if (l->first.n)
+        hcq_cs_discard(l->first.cs);
+    for (p = 1; p < l->run->rt->places->n; p++)
+        hcq_cs_discard(l->cs[p]);
+    bell_error_release(&hold);
+}
+
 bell_status
 mesh_replay(struct rt_run *run, struct rt_plan *plan)
 {
     struct launching l = {.run = run, .plan = plan};
+    bell_status status = BELL_OK;
     uint32_t i;
 
     BELL_TRY(take_scratch(run, plan));
     rt_queue_begin(run->rt, &l.first);
-    for (i = 0; i < plan->sched.n_items; i++)
-        BELL_TRY(plan->kernels[i] == RT_COLLECTIVE ? exchange_item(&l, i)
-                                                   : launch(&l, i));
-    return flush(&l);
+    for (i = 0; i < plan->sched.n_items && status == BELL_OK; i++)
+        status = plan->kernels[i] == RT_COLLECTIVE ? exchange_item(&l, i)
+                                                   : launch(&l, i);
+    if (status == BELL_OK)
+        status = flush(&l);
+    if (status != BELL_OK)
+        abandon(&l);
+    return status;
 }

@@ -1052,6 +1052,11 @@ do_run(struct bell_context *ctx, struct bell_tensor *const *tensors, size_t n,
     end_run(&run, plan);
     /* what they hold is whole: the next run may find the memory */
     run.rt->graphs.failed = run.rt->kernels.failed = false;
+    if (!run.clashes)
+        return status;
+    bell_error_clear();
+    for (i = 0, status = BELL_OK; i < n && status == BELL_OK; i++)
+        status = do_run(ctx, &tensors[i], 1, what);
     return status;
 }
 

@@ -19,6 +19,8 @@ struct rt_run {
                                     * what a place of its mesh does of that */
     const struct uop **nodes;      /* there, of the tensors; NULL: their own */
     struct mesh_layout *layouts;   /* owned: of these; or NULL */
+    bool clashes;                  /* two of them are one at a place: they are
+                                    * run one by one */
     const struct uop **roots;      /* in rt->graphs, the last one first */
     struct tensor_buffer **leaves; /* by number */
     size_t n_leaves, cap_leaves;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/bits.h"
 #include "doorbell/dim.h"
 #include "doorbell/jit.h"
@@ -17,6 +18,7 @@
 #include "doorbell/select.h"
 #include "doorbell/tensor.h"
 #include "tests/unit/expect.h"
+#include "tests/unit/sanitized.h"
 
 #define MAX_BYTES 65536
 #define ROWS      12
@@ -716,6 +718,29 @@ test_shared_memory(void **state)
     expect_ok(bell_scope_end(many));
 }
 
+/* Two that are the same at each place, and not the same tensor. */
+static void
+test_same_parts(void **state)
+{
+    uint32_t n = bell_mesh_places(many), i;
+    float got[4 * BELL_MESH_PLACES];
+    tensor both[2];
+
+    (void)state;
+    expect_ok(bell_scope_begin(many));
+    both[0] =
+        bell_shard(bell_ones(many, BELL_DIMS(4 * n), BELL_FLOAT32), "data", 0);
+    both[1] = bell_ones(many, BELL_DIMS(4), BELL_FLOAT32);
+    expect_ok(bell_realize(both, 2));
+    expect_layout(both[0], 0, WHOLE, 16);
+    expect_layout(both[1], WHOLE, WHOLE, 16);
+    expect_ok(bell_read(both[0], got, bell_nbytes(both[0])));
+    for (i = 0; i < 4 * n; i++)
+        assert_true(got[i] == 1);
+    expect_ok(bell_read(both[1], got, 16));
+    expect_ok(bell_scope_end(many));
+}
+
 /* Everything of train() on a mesh of two axes: the batch along one, the
  * parameters along the other. */
 static void
@@ -933,6 +958,57 @@ test_search(void **state)
     unsetenv("BELL_BEAM");
 }
 
+/* ---- memory that is at an end -------------------------------------------- */
+
+static bell_status
+sum_once(double *out_sum)
+{
+    struct bell_context *c;
+    bell_status status;
+    tensor x;
+
+    BELL_TRY(bell_context_create(many_name, &c));
+    x = bell_shard(numbers(c, ROWS, COLS, 1), "data", 0);
+    x = bell_sum(bell_mul(x, bell_sum(x, BELL_DIMS(0), true)), NULL, 0, false);
+    status = bell_item_f64(x, out_sum);
+    if (status == BELL_E_NO_MEMORY) { /* the context goes on */
+        host_fail_after(0, 0);
+        status = bell_item_f64(bell_neg(bell_ones(c, BELL_DIMS(2, 3, 1, 1),
+                                                  BELL_FLOAT32)),
+                               out_sum) == BELL_E_INVALID
+                     ? BELL_E_NO_MEMORY
+                     : BELL_E_INTERNAL;
+    }
+    bell_context_destroy(c);
+    return status;
+}
+
+/* Each allocation fails in turn, or a part of them: what follows is an error
+ * that says so, or nothing. */
+static void
+test_no_memory(void **state)
+{
+    uint64_t nth, step = IS_SANITIZED ? 331 : 37;
+    bell_status status = BELL_E_NO_MEMORY;
+    double want, sum = 0;
+    int n_good = 0;
+
+    (void)state;
+    if (is_simulated())
+        return;
+    expect_ok(sum_once(&want));
+    for (nth = 1; n_good < 3; nth += step) {
+        host_fail_after(nth, 1);
+        status = sum_once(&sum);
+        host_fail_after(0, 0);
+        if (status != BELL_OK && status != BELL_E_NO_MEMORY)
+            fail_msg("allocation %llu: %s", (unsigned long long)nth,
+                     bell_error_last()->message);
+        assert_true(status != BELL_OK || sum == want);
+        n_good = status == BELL_OK ? n_good + 1 : 0;
+    }
+}
+
 /* Names of devices: what is a list, and what fails of it. */
 static void
 test_names(void **state)
@@ -958,12 +1034,14 @@ main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_uneven, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_shared_memory, open_both,
                                         close_both),
+        cmocka_unit_test_setup_teardown(test_same_parts, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_two_axes, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_memory, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_to_others, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_refused, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_symbols, open_both, close_both),
         cmocka_unit_test(test_search),
+        cmocka_unit_test(test_no_memory),
         cmocka_unit_test_setup_teardown(test_names, open_both, close_both),
     };
 
