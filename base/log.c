@@ -63,6 +63,7 @@ static const struct {
     {"cache", LOG_CACHE, "kernels found on disk and kept there"},
     {"kernels", LOG_KERNELS,
      "each kernel's time, rates and share, when its context ends"},
+    {"mesh", LOG_MESH, "what the devices of a context exchange, and why"},
     {"fault", LOG_FAULT, "what ends a queue of a simulated card"},
 };
 #define N_TOPICS (sizeof(topics) / sizeof(topics[0]))

@@ -34,6 +34,7 @@ enum log_topic {
     LOG_CACHE = 1u << 16,
     LOG_PLAN = 1u << 17,
     LOG_KERNELS = 1u << 18,
+    LOG_MESH = 1u << 19,
 };
 
 /* Topics that the compilation of one kernel prints on. */

@@ -741,6 +741,7 @@ eval_into(const struct ref_run *run, const struct uop *u, struct ref_array *out)
     case UOP_RESHAPE:
     case UOP_CONTIGUOUS:
     case UOP_DETACH:
+    case UOP_LAYOUT:
     case UOP_ASSIGN:
         return eval_copy(run, u, out);
     case UOP_PERMUTE:

@@ -475,6 +475,7 @@ bounds_other(const struct uop_graph *g, const struct uop *u)
     case UOP_SORT_AXIS:
     case UOP_CONTIGUOUS:
     case UOP_DETACH:
+    case UOP_LAYOUT:
         return uop_bounds(g, u->src[0]);
     case UOP_ASSIGN:
         return uop_bounds(g, u->src[1]);

@@ -911,6 +911,20 @@ check_given(const struct uop *u)
     return BELL_OK;
 }
 
+/* The part is of an axis that there is. */
+static bell_status
+check_layout(const struct uop_graph *g, const struct uop *u)
+{
+    const struct uop_dims *shape = uop_shape(g, u);
+
+    BELL_TRY(check_like(u, 0, SAME_DTYPE));
+    BELL_TRY(check_shapes(g, u));
+    if (!shape || u->arg.i < 0 || (u->arg.i & 3) == 3 ||
+        u->arg.i >> 2 > (int64_t)shape->n)
+        return uop_bad(u, "is of an axis of the mesh and one of its own");
+    return BELL_OK;
+}
+
 bell_status
 uop_check_node(const struct uop_graph *g, const struct uop *u,
                enum uop_stage stage)
@@ -956,6 +970,8 @@ uop_check_node(const struct uop_graph *g, const struct uop *u,
     case UOP_DETACH:
         BELL_TRY(check_like(u, 0, SAME_DTYPE));
         return check_shapes(g, u);
+    case UOP_LAYOUT:
+        return check_layout(g, u);
     default:
         return check_vector_op(u);
     }

@@ -188,8 +188,9 @@ copy_whole(const char *call, struct bell_tensor *t)
         BELL_TRY(tensor_stand_in(ctx, tensor_at(t)->dtype, tensor_numel(t),
                                  TENSOR_MADE, ctx->trace->n_made++, &fresh));
     else
-        BELL_TRY(tensor_buffer_create(ctx, tensor_at(t)->dtype, tensor_numel(t),
-                                      &fresh));
+        BELL_TRY(tensor_buffer_create_split(
+            ctx, tensor_at(t)->dtype, tensor_numel(t),
+            tensor_buffer_of(t)->parts, &fresh));
     status =
         store_at(ctx, call, tensor_buffer_node(ctx, fresh, tensor_at(t)->shape),
                  tensor_at(t)->uop);

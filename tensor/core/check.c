@@ -100,6 +100,7 @@ known_range(const struct uop *u, int64_t *out_low, int64_t *out_high)
     while (u->op == UOP_RESHAPE || u->op == UOP_EXPAND ||
            u->op == UOP_PERMUTE || u->op == UOP_FLIP ||
            u->op == UOP_CONTIGUOUS || u->op == UOP_DETACH ||
+           u->op == UOP_LAYOUT ||
            (u->op == UOP_CAST && u->dtype == UOP_I64 &&
             uop_dtype_infos[u->src[0]->dtype].is_int))
         u = u->src[0];

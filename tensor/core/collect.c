@@ -15,6 +15,7 @@
 #include "tensor/core/tensor_internal.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -29,7 +30,8 @@
 
 static bell_status
 create_buffer(struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
-              void *data, struct tensor_buffer **out_buf)
+              const struct tensor_part *parts, void *data,
+              struct tensor_buffer **out_buf)
 {
     size_t elem_bytes = uop_dtype_infos[dtype].size_bytes;
     struct tensor_buffer *buf;
@@ -48,6 +50,8 @@ create_buffer(struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
     buf->n_elems = n_elems;
     buf->size_bytes = (size_t)n_elems * elem_bytes;
     buf->refcount = 1;
+    if (parts)
+        memcpy(buf->parts, parts, sizeof(buf->parts));
     status = data ? tensor_buffer_pin(ctx, buf, data)
                   : tensor_buffer_alloc(ctx, buf);
     if (status != BELL_OK) {
@@ -68,7 +72,16 @@ bell_status
 tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
                      uint64_t n_elems, struct tensor_buffer **out_buf)
 {
-    return create_buffer(ctx, dtype, n_elems, NULL, out_buf);
+    return create_buffer(ctx, dtype, n_elems, NULL, NULL, out_buf);
+}
+
+bell_status
+tensor_buffer_create_split(struct bell_context *ctx, enum uop_dtype dtype,
+                           uint64_t n_elems,
+                           const struct tensor_part parts[BELL_MESH_AXES],
+                           struct tensor_buffer **out_buf)
+{
+    return create_buffer(ctx, dtype, n_elems, parts, NULL, out_buf);
 }
 
 bell_status
@@ -77,7 +90,7 @@ tensor_buffer_create_blob(struct bell_context *ctx, enum uop_dtype dtype,
                           struct tensor_buffer **out_buf)
 {
     assert(data && n_elems > 0);
-    return create_buffer(ctx, dtype, n_elems, data, out_buf);
+    return create_buffer(ctx, dtype, n_elems, NULL, data, out_buf);
 }
 
 bell_status

@@ -675,6 +675,7 @@ free_context(struct bell_context *ctx)
     host_free(ctx->rules);
     tensor_givens_fini(&ctx->givens);
     host_free(ctx->scopes);
+    host_free(ctx->mesh);
     tensor_labels_fini(ctx);
     once_end(ctx, sizeof(*ctx));
 }

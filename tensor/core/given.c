@@ -249,28 +249,33 @@ keep_given(struct bell_context *ctx, struct tensor_given *g,
 
 /* ---- nodes ---- */
 
+/* A node is found by its arg and sources, which say how many elements a result
+ * has and not how they are shaped: nodes of results have one axis. */
 static const struct uop *
-make_result(struct bell_context *ctx, const struct uop *call, int64_t number,
-            enum uop_dtype dtype, const struct bell_kernel_result *r)
+make_result(struct bell_context *ctx, const struct uop *call, int64_t number)
 {
-    const struct uop_dims *shape = uop_dims(&ctx->graph, r->shape, r->ndim);
+    const int64_t *results = call->arg.dims->d + 1;
     union uop_arg arg = {.i = number};
+    const struct uop_dims *shape;
 
-    if (tn_bad(call) || !shape)
+    if (tn_bad(call))
+        return call;
+    shape = uop_dims(&ctx->graph, &results[2 * number + 1], 1);
+    if (!shape)
         return &uop_failed;
-    return uop_new_shaped(&ctx->graph, UOP_PART, dtype, arg, &call, 1, shape);
+    return uop_new_shaped(&ctx->graph, UOP_PART,
+                          (enum uop_dtype)results[2 * number], arg, &call, 1,
+                          shape);
 }
 
 /* The node of result 0. */
 static const struct uop *
-make_call(struct bell_context *ctx, int64_t number,
-          const struct bell_kernel_result *first, const struct uop *const *in,
+make_call(struct bell_context *ctx, int64_t number, const struct uop *const *in,
           uint32_t n_in)
 {
     const struct tensor_given *g = ctx->givens.list[number];
     int64_t d[1 + 2 * BELL_MAX_KERNEL_ARGS];
-    const struct uop_dims *shape =
-        uop_dims(&ctx->graph, first->shape, first->ndim);
+    const struct uop_dims *shape = uop_dims(&ctx->graph, &g->n_elems[0], 1);
     union uop_arg arg = {.bits = 0};
     uint32_t i;
 
@@ -352,7 +357,6 @@ call_kernel(struct bell_context *ctx, const char *call,
             uint32_t n_in, struct bell_tensor **out)
 {
     const struct uop *nodes[BELL_MAX_KERNEL_ARGS], *node;
-    enum uop_dtype dtypes[BELL_MAX_KERNEL_ARGS];
     struct tensor_given *g;
     int64_t number;
     uint32_t i;
@@ -368,17 +372,16 @@ call_kernel(struct bell_context *ctx, const char *call,
         free_given(g);
         return false;
     }
-    if (g)
-        memcpy(dtypes, g->dtypes, d->n_out * sizeof(dtypes[0]));
     if (!g || !keep_given(ctx, g, &number)) {
         tensor_fail(ctx, call, BELL_E_NO_MEMORY, "out of memory");
         return false;
     }
-    node = make_call(ctx, number, &d->results[0], nodes, n_in);
-    out[0] = tensor_new(ctx, call, node);
-    for (i = 1; i < d->n_out; i++)
-        out[i] = tensor_new(
-            ctx, call, make_result(ctx, node, i, dtypes[i], &d->results[i]));
+    node = make_call(ctx, number, nodes, n_in);
+    for (i = 0; i < d->n_out; i++)
+        out[i] =
+            tensor_new(ctx, call,
+                       tn_reshape(ctx, i ? make_result(ctx, node, i) : node,
+                                  d->results[i].shape, d->results[i].ndim));
     return true;
 }
 

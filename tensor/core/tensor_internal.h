@@ -19,6 +19,7 @@
 #include "base/map.h"
 #include "base/status.h"
 #include "base/try_lock.h"
+#include "doorbell/mesh.h"
 #include "doorbell/tensor.h"
 #include "tensor/core/given.h"
 #include "tensor/core/handle.h"
@@ -31,6 +32,7 @@
 struct bell_jit;
 struct fn_params;
 struct hcq_buffer;
+struct tensor_mesh;
 struct tensor_runtime;
 struct tensor_trace;
 
@@ -42,6 +44,13 @@ enum tensor_role {
     TENSOR_FEED,   /* given by the host, by number */
     TENSOR_MADE,   /* result of a realize, by number */
     TENSOR_GONE    /* of a capture that has ended */
+};
+
+/* Along an axis of a mesh place c has the elements c * chunk .. (c + 1) * chunk
+ * - 1 of each `block` of a tensor, as far as they are there, in room for
+ * `chunk`. 0: it has all. */
+struct tensor_part {
+    uint64_t chunk, block;
 };
 
 /* A leaf: elements in device memory, row-major. UOP_BUFFER's arg.data.
@@ -71,6 +80,10 @@ struct tensor_buffer {
     bool is_written;     /* in its memory */
     bool has_range;      /* the elements, integers, are in low..high: check.c */
     int64_t low, high;
+    /* On a mesh (tensor/mesh/mesh.h): the memory of the places 1, 2, .. (owned;
+     * NULL with one device), and what each place has, by axis of the mesh. */
+    struct hcq_buffer **others;
+    struct tensor_part parts[BELL_MESH_AXES];
     bool is_blob;                /* the memory is a caller's, to be released */
     void (*release)(void *user); /* of a blob; or NULL */
     void *release_user;
@@ -116,6 +129,9 @@ enum tensor_object {
     TENSOR_IS_OPTIMIZER,
     TENSOR_IS_FILE,
 };
+
+/* Room for the name of a device, or of several. */
+#define TENSOR_DEVICE_NAME 512
 
 /* All but the lock and the error tensor is for the thread that is inside. */
 struct bell_context {
@@ -170,8 +186,9 @@ struct bell_context {
     void (*end_loaders)(struct bell_context *ctx);
     struct tensor_trace *trace; /* of the function that is captured, or NULL */
     struct tensor_runtime *runtime; /* owned; tensor/runtime/runtime.h */
-    char device_name[64];           /* set by tensor_device_open */
-    struct try_lock lock;           /* taken by public calls: entry.h */
+    struct tensor_mesh *mesh;       /* owned; NULL: one device, not named */
+    char device_name[TENSOR_DEVICE_NAME]; /* set by tensor_device_open */
+    struct try_lock lock;                 /* taken by public calls: entry.h */
 };
 
 /* ---- tensor/core/math.c ---- */
@@ -265,6 +282,11 @@ BELL_MUST_CHECK bell_status tensor_compile(struct bell_context *ctx,
 BELL_MUST_CHECK bell_status
 tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
                      uint64_t n_elems, struct tensor_buffer **out_buf);
+/* The same of which each place of the context's mesh has those parts. */
+BELL_MUST_CHECK bell_status tensor_buffer_create_split(
+    struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
+    const struct tensor_part parts[BELL_MESH_AXES],
+    struct tensor_buffer **out_buf);
 /* The same in memory of the caller's. */
 BELL_MUST_CHECK bell_status tensor_buffer_create_blob(
     struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,

@@ -50,6 +50,11 @@ bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
     BELL_TRY(
         tensor_desc_size(__func__, desc->struct_size, sizeof(d), sizeof(d)));
     d = *desc;
+    if (bell_mesh_places(ctx) > 1)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "bell_jit_create: a jit is for one device; the "
+                         "context has %u",
+                         bell_mesh_places(ctx));
     if (!d.fn)
         return bell_fail(BELL_BAD_MISSING,
                          "bell_jit_create: the function is NULL");

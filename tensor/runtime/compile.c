@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "tensor/runtime/ir.h"
+#include "tensor/runtime/mesh_places.h"
 #include "tensor/runtime/profile.h"
 #include "tensor/runtime/search.h"
 #include "tensor/core/tensor_internal.h"
@@ -253,6 +254,7 @@ void
 rt_kernel_fini(struct rt_kernel *kernel)
 {
     hcq_program_destroy(kernel->program);
+    mesh_unload(kernel);
     render_binary_fini(&kernel->binary.file);
     host_free(kernel->entry);
 }
@@ -317,6 +319,8 @@ load_job(struct tensor_runtime *rt, struct rt_job *job,
     kernel->lower_ns = job->lower_ns;
     kernel->compile_ns = job->render_ns;
     status = rt->keeps_binaries ? keep_binary(job, kernel) : BELL_OK;
+    if (status == BELL_OK && rt->places)
+        status = mesh_load(rt, job, kernel);
     if (status == BELL_OK &&
         map_put(&rt->kernel_of, rt_key(rt, job->sink), rt->n_kernels) != 0)
         status =

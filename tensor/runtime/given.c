@@ -1,5 +1,6 @@
 /* Kernels that callers give, compiled for the device. */
 #include "tensor/core/given.h"
+#include "tensor/mesh/split.h"
 #include "tensor/runtime/runtime.h"
 
 #include <string.h>
@@ -14,7 +15,9 @@ rt_given_of(const struct tensor_runtime *rt, const struct uop *sink)
 {
     const struct uop *u = sink->src[0];
 
-    return u->op == UOP_CUSTOM ? rt->givens->list[u->arg.i] : NULL;
+    return u->op == UOP_CUSTOM && !mesh_is_call(u->arg.i)
+               ? rt->givens->list[u->arg.i]
+               : NULL;
 }
 
 /* "AMD", or "AMD:gfx1100". */

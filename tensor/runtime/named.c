@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "tensor/core/label.h"
+#include "tensor/runtime/mesh_places.h"
 #include "tensor/runtime/runtime.h"
 
 bell_status
@@ -79,6 +80,8 @@ rt_named_tell(struct tensor_runtime *rt, const struct rt_plan *plan)
     if (!rt->labels || !LOG_ON(LOG_SCHED))
         return;
     for (i = 0; i < plan->sched.n_items; i++) {
+        if (plan->kernels[i] == RT_COLLECTIVE)
+            continue;
         kernel = &rt->kernel_list[plan->kernels[i]];
         text = rt_named_kernel(rt, plan, &plan->sched.items[i]);
         if (text)

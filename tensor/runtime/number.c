@@ -21,6 +21,7 @@
 #include "base/bits.h"
 #include "tensor/core/dims.h"
 #include "tensor/core/node.h"
+#include "tensor/mesh/split.h"
 
 /* The room for so many stays from run to run. */
 #define MANY_NODES 65536
@@ -82,6 +83,20 @@ add_varied_code(struct tensor_runtime *rt, int64_t code)
     return add_value(rt, &(struct rt_value){.bits = (uint64_t)dim_value(
                                                 rt->values.dims, code, NULL),
                                             .code = code});
+}
+
+/* The number of an offset that is another at each place of a mesh: the arg of
+ * such a SHRINK is tensor/mesh/split.h's. */
+static int64_t
+add_place_offset(struct tensor_runtime *rt, const int64_t *arg,
+                 uint32_t max_step)
+{
+    rt->values.n_codes++;
+    return add_value(
+        rt, &(struct rt_value){.bits = (uint64_t)arg[1],
+                               .max_step = (uint8_t)max_step,
+                               .n_coords = mesh_offset_coords(arg[0]),
+                               .coord_stride = mesh_offset_stride(arg[0])});
 }
 
 /* The symbols' values, after all nodes. */
@@ -194,7 +209,10 @@ copy_move(struct copying *c)
         }
         c->to[i] = number_size(rt, c->shape->d[i]);
         c->move[2 * i + 1] = shrinks ? c->to[i] : number_size(rt, size);
-        var[0] = 1 + (dim_is_expr(at)
+        var[0] = 1 + (c->u->arg.dims->n > 2 * n
+                          ? add_place_offset(rt, &arg[2 * (n + i)],
+                                             max_step_of(rt, c->from, i))
+                      : dim_is_expr(at)
                           ? add_varied_code(rt, at)
                           : add_value(rt, &(struct rt_value){
                                               .bits = (uint64_t)at,
@@ -214,7 +232,7 @@ copy_shape(struct copying *c)
     uint32_t s;
 
     for (s = 0; s < c->u->n_src; s++) {
-        if (uop_shape(&c->run->ctx->graph, c->u->src[s]) == c->shape) {
+        if (uop_shape(c->run->graph, c->u->src[s]) == c->shape) {
             memcpy(c->to, uop_shape(g, c->src[s])->d,
                    c->shape->n * sizeof(*c->to));
             return;
@@ -286,10 +304,10 @@ copy_node(struct rt_run *run, const struct uop *u)
     if (u->op == UOP_CONST)
         return copy_number(rt, u);
     note_use(rt, u->op, c.src);
-    c.shape = uop_shape(&run->ctx->graph, u);
+    c.shape = uop_shape(run->graph, u);
     c.from = NULL;
     if (u->n_src) {
-        c.from = uop_shape(&run->ctx->graph, u->src[0]);
+        c.from = uop_shape(run->graph, u->src[0]);
         c.was = uop_shape(to, c.src[0])->d;
     }
     c.d[0] = (int64_t)run->n_leaves;
@@ -329,8 +347,8 @@ grow_copies(struct rt_run *run)
     struct tensor_runtime *rt = run->rt;
     size_t was = rt->cap_copies;
 
-    if (host_grow((void **)&rt->copies, &rt->cap_copies,
-                  run->ctx->graph.n_nodes, sizeof(*rt->copies)) != 0)
+    if (host_grow((void **)&rt->copies, &rt->cap_copies, run->graph->n_nodes,
+                  sizeof(*rt->copies)) != 0)
         return false;
     memset(rt->copies + was, 0, (rt->cap_copies - was) * sizeof(*rt->copies));
     return true;
@@ -363,7 +381,7 @@ mark_copy(const struct rt_run *run, const struct uop *u)
     const struct uop *copy = run->rt->copies[u->id].to;
 
     if (to->has_marks && copy != &uop_failed && u->op != UOP_DETACH)
-        to->marks[copy->id] = uop_mark(&run->ctx->graph, u);
+        to->marks[copy->id] = uop_mark(run->graph, u);
 }
 
 /* Without recursion: a graph may be a million nodes deep. */
@@ -380,7 +398,7 @@ copy_under(struct rt_run *run, const struct uop *root)
             depth += meet(rt, top->u->src[top->n_done++], depth);
             continue;
         }
-        note_symbols(&rt->values, uop_shape(&run->ctx->graph, top->u));
+        note_symbols(&rt->values, uop_shape(run->graph, top->u));
         rt->copies[top->u->id].to = copy_node(run, top->u);
         mark_copy(run, top->u);
         depth--;
@@ -421,8 +439,9 @@ rt_number(struct rt_run *run, const struct uop **out_sink)
         .dims = run->ctx->dims->n_symbols ? run->ctx->dims : NULL,
     };
     for (r = 0; r < run->n && !rt->graphs.failed; r++)
-        run->roots[r] =
-            copy_under(run, tensor_at(run->tensors[run->n - 1 - r])->uop);
+        run->roots[r] = copy_under(
+            run, run->nodes ? run->nodes[run->n - 1 - r]
+                            : tensor_at(run->tensors[run->n - 1 - r])->uop);
     BELL_TRY(uop_graph_status(&rt->graphs));
     BELL_TRY(add_symbols(rt));
     *out_sink =

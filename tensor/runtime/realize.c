@@ -8,6 +8,7 @@
  */
 #include "tensor/runtime/capture.h"
 #include "tensor/runtime/ir.h"
+#include "tensor/runtime/mesh_places.h"
 #include "tensor/runtime/named.h"
 #include "tensor/runtime/profile.h"
 #include "tensor/runtime/run.h"
@@ -125,9 +126,9 @@ open_runtime(struct tensor_runtime *rt, const char *name, uint32_t math)
     return hcq_queue_create(rt->dev, HCQ_QUEUE_COMPUTE, &rt->queue);
 }
 
-bell_status
-rt_open(const struct bell_context *ctx, const char *name,
-        struct tensor_runtime **out_rt)
+static bell_status
+open_unprofiled(const struct bell_context *ctx, const char *name,
+                struct tensor_runtime **out_rt)
 {
     struct tensor_runtime *rt = host_calloc(1, sizeof(*rt));
     bell_status status;
@@ -146,14 +147,36 @@ rt_open(const struct bell_context *ctx, const char *name,
                      : NULL;
     rt->graphs.has_marks = rt->labels != NULL;
     status = open_runtime(rt, name, ctx->math);
-    if (status == BELL_OK)
-        status = rt_profile_create(rt);
     if (status != BELL_OK) {
         rt_close(rt);
         return status;
     }
     *out_rt = rt;
     return BELL_OK;
+}
+
+bell_status
+rt_open(const struct bell_context *ctx, const char *name,
+        struct tensor_runtime **out_rt)
+{
+    struct tensor_runtime *rt;
+    bell_status status;
+
+    BELL_TRY(open_unprofiled(ctx, name, &rt));
+    status = rt_profile_create(rt);
+    if (status != BELL_OK) {
+        rt_close(rt);
+        return status;
+    }
+    *out_rt = rt;
+    return BELL_OK;
+}
+
+bell_status
+rt_open_place(const struct bell_context *ctx, const char *name,
+              struct tensor_runtime **out_rt)
+{
+    return open_unprofiled(ctx, name, out_rt);
 }
 
 void
@@ -173,6 +196,8 @@ rt_keep_binaries(struct tensor_runtime *rt)
 bell_status
 tensor_device_open(struct bell_context *ctx, const char *name)
 {
+    if (mesh_is_list(name))
+        return mesh_open(ctx, name);
     BELL_TRY(rt_open(ctx, name, &ctx->runtime));
     strncpy(ctx->device_name, hcq_device_name(ctx->runtime->dev),
             sizeof(ctx->device_name) - 1);
@@ -245,9 +270,13 @@ tensor_device_set_math(struct bell_context *ctx, uint32_t math)
 void
 tensor_device_set_timeout(struct bell_context *ctx, double seconds)
 {
-    hcq_device_set_timeout(ctx->runtime->dev, seconds > 0
-                                                  ? (uint64_t)(seconds * 1e9)
-                                                  : HCQ_WAIT_FOREVER);
+    uint64_t ns = seconds > 0 ? (uint64_t)(seconds * 1e9) : HCQ_WAIT_FOREVER;
+    const struct rt_places *places = ctx->runtime->places;
+    uint32_t i;
+
+    hcq_device_set_timeout(ctx->runtime->dev, ns);
+    for (i = 1; places && i < places->n; i++)
+        hcq_device_set_timeout(places->list[i]->dev, ns);
 }
 
 bell_status
@@ -347,6 +376,8 @@ rt_close(struct tensor_runtime *rt)
     size_t i;
 
     end_copies(rt);
+    if (rt->places)
+        mesh_settle(rt->places);
     rt_profile_destroy(rt);
     for (i = 0; i < rt->n_plans; i++)
         rt_tape_destroy(rt->plans[i].tape);
@@ -372,6 +403,7 @@ rt_close(struct tensor_runtime *rt)
     rt_search_fini(rt);
     uop_graph_fini(&rt->graphs);
     uop_graph_fini(&rt->kernels);
+    mesh_close(rt->places);
     hcq_device_close(rt->dev);
     host_free(rt);
 }
@@ -483,6 +515,8 @@ tensor_buffer_alloc(struct bell_context *ctx, struct tensor_buffer *buf)
     struct hcq_buffer *mem;
 
     assert(!buf->device_mem);
+    if (ctx->runtime->places)
+        return mesh_memory_alloc(ctx->runtime->places, buf);
     BELL_TRY(rt_memory_create(ctx->runtime, buf->size_bytes, &mem,
                               &buf->busy_until));
     buf->device_mem = mem;
@@ -496,6 +530,10 @@ tensor_buffer_pin(struct bell_context *ctx, struct tensor_buffer *buf,
     struct hcq_buffer *mem;
 
     assert(!buf->device_mem);
+    if (ctx->runtime->places) {
+        BELL_TRY(mesh_memory_alloc(ctx->runtime->places, buf));
+        return tensor_buffer_write(buf, data, buf->size_bytes);
+    }
     BELL_TRY(hcq_buffer_create_pinned(ctx->runtime->dev, data, buf->size_bytes,
                                       &mem));
     buf->device_mem = mem;
@@ -525,6 +563,14 @@ free_blob(struct tensor_buffer *buf)
 void
 tensor_buffer_free(struct tensor_buffer *buf)
 {
+    struct rt_places *places = buf->ctx->runtime->places;
+
+    if (places) {
+        mesh_memory_free(places, buf);
+        if (buf->release) /* of a blob, which was copied */
+            buf->release(buf->release_user);
+        return;
+    }
     if (buf->is_blob) {
         free_blob(buf);
         return;
@@ -541,6 +587,8 @@ tensor_buffer_write(struct tensor_buffer *buf, const void *src,
     uint64_t start;
 
     assert(buf->device_mem && size_bytes == buf->size_bytes);
+    if (rt->places)
+        return mesh_memory_write(rt->places, buf->ctx->mesh, buf, src);
     BELL_TRY(rt_wait(rt, buf->busy_until));
     start = time_now_ns();
     BELL_TRY(hcq_buffer_write(buf->device_mem, 0, src, size_bytes));
@@ -558,6 +606,8 @@ tensor_buffer_read(struct tensor_buffer *buf, void *dst, size_t size_bytes)
     uint64_t start;
 
     assert(buf->device_mem && size_bytes == buf->size_bytes);
+    if (rt->places)
+        return mesh_memory_read(rt->places, buf->ctx->mesh, buf, dst);
     BELL_TRY(rt_wait(rt, rt->last_value));
     start = time_now_ns();
     BELL_TRY(hcq_buffer_read(buf->device_mem, 0, dst, size_bytes));
@@ -568,23 +618,39 @@ tensor_buffer_read(struct tensor_buffer *buf, void *dst, size_t size_bytes)
 
 /* ---- plans ---- */
 
+/* Is it a step in which places of a mesh exchange data, and not a kernel? */
+static bool
+is_collective(const struct sched_item *item)
+{
+    const struct uop *u = item->sink->src[0];
+
+    return u->op == UOP_CUSTOM && mesh_is_call(u->arg.i);
+}
+
 static bell_status
 compile_plan(struct tensor_runtime *rt, struct rt_plan *plan)
 {
-    uint32_t n = plan->sched.n_items, i;
-    const struct uop **sinks = host_alloc(n * sizeof(*sinks) + 1);
+    uint32_t n_items = plan->sched.n_items, n = 0, i;
+    const struct uop **sinks = host_alloc(n_items * sizeof(*sinks) + 1);
     bell_status status;
 
-    plan->kernels = host_alloc(n * sizeof(*plan->kernels) + 1);
+    plan->kernels = host_alloc(n_items * sizeof(*plan->kernels) + 1);
     if (!sinks || !plan->kernels) {
         host_free(sinks);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory compiling");
     }
-    for (i = 0; i < n; i++)
-        sinks[i] = plan->sched.items[i].sink;
+    for (i = 0; i < n_items; i++) {
+        if (!is_collective(&plan->sched.items[i]))
+            sinks[n++] = plan->sched.items[i].sink;
+    }
     status = rt->tune.beam ? rt_search(rt, plan) : BELL_OK;
     if (status == BELL_OK)
         status = rt_compile(rt, sinks, n, plan->kernels);
+    /* to where those are that are kernels, from the last one on */
+    for (i = n_items; n < n_items && i-- > 0;)
+        plan->kernels[i] = is_collective(&plan->sched.items[i])
+                               ? RT_COLLECTIVE
+                               : plan->kernels[--n];
     host_free(sinks);
     return status;
 }
@@ -905,7 +971,9 @@ plan_graph(struct rt_run *run, uint32_t *out_plan)
     uint64_t start = time_now_ns();
     const struct uop *sink;
 
-    BELL_TRY(hcq_device_status(rt->dev));
+    BELL_TRY(rt->places ? mesh_status(rt->places) : hcq_device_status(rt->dev));
+    if (rt->places)
+        BELL_TRY(mesh_run_split(run, true));
     BELL_TRY(rt_number(run, &sink));
     BELL_TRY(rt_named_run(rt, &rt->graphs, sink));
     *out_plan = find_plan(rt, sink, stays);
@@ -946,6 +1014,8 @@ end_run(struct rt_run *run, uint32_t plan)
 {
     if (run->results)
         rt_replay_end(run, &run->rt->plans[plan]);
+    if (run->rt->places)
+        mesh_run_end(run);
     host_free(run->leaves);
     host_free(run->roots);
     host_free(run->tensors);
@@ -958,6 +1028,7 @@ do_run(struct bell_context *ctx, struct bell_tensor *const *tensors, size_t n,
 {
     struct rt_run run = {
         .ctx = ctx,
+        .graph = &ctx->graph,
         .rt =
             ctx->trace ? rt_capture_runtime(ctx->trace->capture) : ctx->runtime,
     };
@@ -978,6 +1049,11 @@ do_run(struct bell_context *ctx, struct bell_tensor *const *tensors, size_t n,
     end_run(&run, plan);
     /* what they hold is whole: the next run may find the memory */
     run.rt->graphs.failed = run.rt->kernels.failed = false;
+    if (!run.clashes)
+        return status;
+    bell_error_clear();
+    for (i = 0, status = BELL_OK; i < n && status == BELL_OK; i++)
+        status = do_run(ctx, &tensors[i], 1, what);
     return status;
 }
 

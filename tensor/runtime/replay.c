@@ -4,6 +4,7 @@
  * A plan that recurs is queued as a graph: its leaves, its results, its scratch
  * memory and its values are slots of a tape.
  */
+#include "tensor/runtime/mesh_places.h"
 #include "tensor/runtime/named.h"
 #include "tensor/runtime/profile.h"
 #include "tensor/runtime/run.h"
@@ -40,7 +41,11 @@ alloc_results(struct rt_run *run, const struct rt_plan *plan)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
     for (i = 0; i < sched->n_bufs; i++) {
         const struct sched_buf *buf = &sched->bufs[i];
-        if (buf->leaf < 0 && buf->root >= 0)
+        if (buf->leaf >= 0 || buf->root < 0)
+            continue;
+        if (run->rt->places)
+            BELL_TRY(mesh_result(run, plan, i, &run->results[i]));
+        else
             BELL_TRY(tensor_buffer_create(run->ctx, buf->dtype, buf->n_elems,
                                           &run->results[i]));
     }
@@ -316,6 +321,8 @@ bell_status
 rt_replay(struct rt_run *run, struct rt_plan *plan)
 {
     BELL_TRY(alloc_results(run, plan));
+    if (run->rt->places)
+        return mesh_replay(run, plan);
     if (is_graph(run, plan))
         return queue_graph(run, plan);
     plan->n_runs++;

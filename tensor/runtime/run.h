@@ -5,6 +5,7 @@
 #include "tensor/runtime/runtime.h"
 
 struct bell_context;
+struct mesh_layout;
 struct bell_tensor;
 struct tensor_buffer;
 
@@ -14,11 +15,18 @@ struct rt_run {
     struct tensor_runtime *rt;
     struct bell_tensor **tensors; /* those that have work to do */
     uint32_t n;
+    const struct uop_graph *graph; /* of the tensors' nodes: the context's, or
+                                    * what a place of its mesh does of that */
+    const struct uop **nodes;      /* there, of the tensors; NULL: their own */
+    struct mesh_layout *layouts;   /* owned: of these; or NULL */
+    bool clashes;                  /* two of them are one at a place: they are
+                                    * run one by one */
     const struct uop **roots;      /* in rt->graphs, the last one first */
     struct tensor_buffer **leaves; /* by number */
     size_t n_leaves, cap_leaves;
     struct tensor_buffer **results; /* by plan buffer; owned references */
     struct hcq_buffer *scratch;
+    struct hcq_buffer **scratches; /* owned: of all places of a mesh; or NULL */
 };
 
 /* ---- number.c ---- */
@@ -76,6 +84,10 @@ BELL_MUST_CHECK bell_status rt_capture_run(struct rt_run *run, uint32_t plan);
 BELL_MUST_CHECK bell_status rt_open(const struct bell_context *ctx,
                                     const char *name,
                                     struct tensor_runtime **out_rt);
+/* The same of a further device of a context: nothing is profiled there. */
+BELL_MUST_CHECK bell_status rt_open_place(const struct bell_context *ctx,
+                                          const char *name,
+                                          struct tensor_runtime **out_rt);
 /* It keeps each kernel's file from now on; what runs nothing stands for the
  * cards of its name, and makes files for them. */
 void rt_keep_binaries(struct tensor_runtime *rt);

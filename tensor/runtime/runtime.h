@@ -25,6 +25,7 @@
 #include "tensor/runtime/vary.h"
 #include "uops/uop.h"
 
+struct rt_places;
 struct rt_tape;
 struct rt_target;
 struct tensor_given;
@@ -130,6 +131,8 @@ struct rt_kernel {
     const int64_t *values; /* its arguments behind the buffers, of one that was
                             * given; NULL: they are the plan's */
     double n_flops, n_bytes;
+    struct hcq_program **others; /* owned: on the other devices of a mesh */
+    uint32_t n_others;
     uint64_t binary_bytes, lower_ns, compile_ns;
     /* owned, where the runtime keeps them: */
     struct rt_binary binary;
@@ -223,7 +226,9 @@ struct tensor_runtime {
     struct hcq_transfer **sent;
     uint64_t *sent_until;
     size_t n_sent, cap_sent, cap_until;
-    uint64_t last_value; /* of the queue's timeline, for all work so far */
+    uint64_t last_value;      /* of the queue's timeline, for all work so far */
+    struct rt_places *places; /* owned: devices of a mesh, of which this is the
+                               * first; NULL: there is one (mesh_places.h) */
     struct bell_stats stats;
     struct cache cache; /* kernels on disk */
     bool keeps_binaries;

@@ -73,7 +73,8 @@ note_sent(struct tensor_runtime *rt, struct hcq_transfer *transfer,
 static bool
 needs_host(const struct bell_context *ctx)
 {
-    return tensor_device_is_null(ctx) || rt_tells(ctx->runtime);
+    return tensor_device_is_null(ctx) || rt_tells(ctx->runtime) ||
+           ctx->runtime->places;
 }
 
 bell_status

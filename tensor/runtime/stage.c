@@ -17,8 +17,14 @@ bell_status
 rt_stage_create(struct bell_context *ctx, uint32_t n_places,
                 uint64_t place_bytes, struct rt_stage **out_stage)
 {
-    struct rt_stage *stage = host_calloc(1, sizeof(*stage));
+    struct rt_stage *stage;
     bell_status status;
+
+    if (ctx->runtime->places)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "loaders are for one device; the context has %u",
+                         bell_mesh_places(ctx));
+    stage = host_calloc(1, sizeof(*stage));
 
     if (!stage)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory");

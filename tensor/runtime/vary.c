@@ -78,6 +78,13 @@ rt_vary_takes(const struct tensor_runtime *rt, const struct rt_value *v,
     return has_exact_steps(rt) ? step_of(v) == step : step_of(v) >= step;
 }
 
+/* Is it an argument in any case? */
+static bool
+is_forced(const struct rt_value *v)
+{
+    return v->code || v->n_coords;
+}
+
 static bool
 fits_value(const struct tensor_runtime *rt, const struct rt_plan *plan,
            uint32_t i)
@@ -85,7 +92,7 @@ fits_value(const struct tensor_runtime *rt, const struct rt_plan *plan,
     const struct rt_value *v = &rt->values.list[i];
 
     return plan->steps[i] ? rt_vary_takes(rt, v, plan->steps[i])
-                          : v->bits == plan->values[i].bits && !v->code;
+                          : v->bits == plan->values[i].bits && !is_forced(v);
 }
 
 bool
@@ -156,7 +163,9 @@ rt_vary_choose(struct tensor_runtime *rt, uint32_t first, struct rt_plan *plan)
     if (n)
         memcpy(plan->values, rt->values.list, n * sizeof(*plan->values));
     for (i = 0; i < n; i++) {
-        if (rt->values.list[i].code)
+        if (rt->values.list[i].n_coords)
+            plan->steps[i] = (uint8_t)step_of(&rt->values.list[i]);
+        else if (rt->values.list[i].code)
             plan->steps[i] = 1;
         else if (old)
             plan->steps[i] = fits_value(rt, old, i) ? old->steps[i]
@@ -172,7 +181,9 @@ rt_vary_fix(struct rt_plan *plan)
     uint32_t i;
 
     for (i = 0; i < plan->n_values; i++)
-        plan->steps[i] = plan->values[i].code != 0;
+        plan->steps[i] = plan->values[i].n_coords
+                             ? (uint8_t)step_of(&plan->values[i])
+                             : plan->values[i].code != 0;
     plan->keeps_constants = true;
 }
 
@@ -308,6 +319,19 @@ rt_vary_word(const struct tensor_runtime *rt, const struct rt_plan *plan,
         return v->bits;
     memcpy(&x, &v->bits, sizeof(x));
     return uop_float_bits(v->dtype, x);
+}
+
+uint64_t
+rt_vary_word_at(const struct tensor_runtime *rt, const struct rt_plan *plan,
+                uint32_t i, uint32_t place)
+{
+    const struct rt_value *v = &rt->values.list[i];
+
+    if (!v->n_coords)
+        return rt_vary_word(rt, plan, i);
+    assert(plan->steps[i]);
+    return v->bits * (place / v->coord_stride % v->n_coords) >>
+           (plan->steps[i] - 1);
 }
 
 /* ---- its graph ---- */

@@ -39,6 +39,9 @@ struct rt_value {
     bool is_size;
     int64_t code; /* a size of symbols (uops/dim.h): of the program's, always an
                    * argument; in a plan for any size, in its place; or 0 */
+    /* An offset on a mesh is always an argument: `bits` times the place's
+     * coordinate, place / coord_stride % n_coords. 0: the same everywhere. */
+    uint16_t n_coords, coord_stride;
 };
 
 /* What has been found in the graph that is being looked up. */
@@ -48,7 +51,7 @@ struct rt_values {
     uint64_t sizes_hash;    /* of those that are sizes */
     bool has_product;       /* is added up */
     struct dim_table *dims; /* the context's; NULL: it has no symbols */
-    uint32_t n_codes;       /* values with one */
+    uint32_t n_codes;       /* values with one, and offsets on a mesh */
     uint32_t symbols;       /* whose sizes tensors have, bit by number: the last
                        * values, in their order */
     const char *odd;        /* why there is no plan for that; or NULL */
@@ -122,6 +125,10 @@ BELL_MUST_CHECK bell_status rt_vary_build(const struct rt_plan *plan,
 /* The argument word for value `i` of the graph that is looked up. */
 uint64_t rt_vary_word(const struct tensor_runtime *rt,
                       const struct rt_plan *plan, uint32_t i);
+/* The same at a place of a mesh. */
+uint64_t rt_vary_word_at(const struct tensor_runtime *rt,
+                         const struct rt_plan *plan, uint32_t i,
+                         uint32_t place);
 
 /* BELL_DEBUG=plan: says why plan number `number` is new; and once, without
  * being asked, that a program keeps compiling. */

@@ -265,6 +265,7 @@ unary_share(struct bell_context *ctx, const struct uop *u, const struct uop *g)
     case UOP_CAST:
         return tn_cast(ctx, g, x->dtype);
     case UOP_CONTIGUOUS:
+    case UOP_LAYOUT:
         return g;
     default:
         return NULL;

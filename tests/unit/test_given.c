@@ -292,6 +292,35 @@ test_numbers(void **state)
     }
 }
 
+/* One kernel with the same inputs, and results of other shapes. */
+static void
+test_shapes(void **state)
+{
+    static const int64_t turned[2] = {N / 4, 4}, flat[1] = {N};
+    static const struct bell_kernel_result others[2] = {
+        {turned, 2, BELL_FLOAT32}, {flat, 1, BELL_BOOL}};
+    struct bell_context *ctx = open_context("CPU");
+    struct bell_tensor *in[2], *out[2], *other[2];
+    struct bell_kernel_desc desc = mix;
+    float x[N], y[N];
+
+    (void)state;
+    fill(x, y);
+    in[0] = tensor(ctx, x);
+    in[1] = tensor(ctx, y);
+    bell_custom_kernel(ctx, &mix, in, 2, out);
+    desc.results = others;
+    bell_custom_kernel(ctx, &desc, in, 2, other);
+    assert_int_equal(bell_ndim(other[0]), 2);
+    assert_int_equal(bell_shape(other[0])[0], N / 4);
+    assert_int_equal(bell_ndim(other[1]), 1);
+    assert_int_equal(bell_shape(out[0])[0], shape[0]);
+    expect_sum(bell_neg(bell_neg(other[0])), x, y, 0);
+    expect_more(other[1], x, y);
+    expect_sum(out[0], x, y, 0);
+    bell_context_destroy(ctx);
+}
+
 /* One of the results alone; inputs that are computed, moved, or constants; a
  * kernel behind another; both read by others. */
 static void
@@ -716,11 +745,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),   cmocka_unit_test(test_graphs),
-        cmocka_unit_test(test_jit),       cmocka_unit_test(test_bundle),
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_c),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_hung),
+        cmocka_unit_test(test_numbers),   cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_graphs),    cmocka_unit_test(test_jit),
+        cmocka_unit_test(test_bundle),    cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_c),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_hung),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

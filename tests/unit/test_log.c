@@ -154,7 +154,7 @@ test_topics(void **state)
     static const char *const names[] = {
         "ioctl", "push", "mem",   "graph",   "plan",   "uops", "ir",
         "dot",   "rw",   "sched", "opt",     "render", "asm",  "sync",
-        "exec",  "time", "cache", "kernels", "fault"};
+        "exec",  "time", "cache", "kernels", "mesh",   "fault"};
     char line[4096], known[4096] = "known: ", expected[64];
     uint32_t mask, all = 0;
     size_t i;

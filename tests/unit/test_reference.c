@@ -383,6 +383,7 @@ test_copies(void **state)
     (void)state;
     FLOATS(op1(UOP_CONTIGUOUS, x), 1.5, -0.0);
     FLOATS(op1(UOP_DETACH, x), 1.5, -0.0);
+    FLOATS(op1(UOP_LAYOUT, x), 1.5, -0.0);
 }
 
 /* ---- conversions ------------------------------------------------------ */

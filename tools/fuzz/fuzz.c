@@ -22,7 +22,7 @@
 struct fuzz_options {
     const char *device, *function, *dump;
     int64_t programs, seed, max_ops, index;
-    bool json, grad, vary, jit, symbols, each, print, failing_memory;
+    bool json, grad, vary, jit, symbols, each, print, failing_memory, mesh;
 };
 
 struct fuzz_state {
@@ -68,8 +68,9 @@ report_failure(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
         fuzz_shrink(&s->ctx, s->opts.device, check, &s->prog, &s->verdict));
     snprintf(title, sizeof(title),
              "doorbell fuzz %s --seed %" PRId64 " --programs 1 --index %" PRId64
-             "%s: %s",
+             "%s%s: %s",
              bell_context_device(s->ctx), s->opts.seed, index,
+             s->opts.mesh ? " --mesh" : "",
              s->opts.grad      ? " --grad"
              : s->opts.vary    ? " --vary"
              : s->opts.jit     ? " --jit"
@@ -81,11 +82,26 @@ report_failure(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
                         title);
 }
 
+/* --mesh: a third of the leaves and values are split, along any axis. */
+static void
+draw_layouts(struct fuzz_program *prog)
+{
+    uint64_t at;
+    uint32_t i;
+
+    for (i = 0; i < prog->n_nodes; i++) {
+        at = hash_add(prog->seed, 0x6d657368 + i);
+        prog->nodes[i].split = at % 3 ? 0 : (uint8_t)(1 + at / 3 % 12);
+    }
+}
+
 static BELL_MUST_CHECK bell_status
 run_check(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
 {
     char title[64];
 
+    if (s->opts.mesh)
+        draw_layouts(&s->prog);
     if (s->opts.print) {
         snprintf(title, sizeof(title), "program %" PRId64 " of seed %" PRId64,
                  index, s->opts.seed);
@@ -483,6 +499,8 @@ verb_fuzz(int argc, char **argv)
         {"--symbols", NULL, TOOL_OPT_FLAG, &s->opts.symbols, 0, 0,
          "sizes of one or two symbols: each program with three values of them, "
          "by one plan, which gives what plain sizes give"},
+        {"--mesh", NULL, TOOL_OPT_FLAG, &s->opts.mesh, 0, 0,
+         "leaves and values split at random among the devices: CPU:0,CPU:1"},
         {"--each", NULL, TOOL_OPT_FLAG, &s->opts.each, 0, 0,
          "each call in turn, alone, with odd sizes, empty ones and shapes that "
          "broadcast, and its gradients; fails where a function is left out"},
@@ -505,6 +523,9 @@ verb_fuzz(int argc, char **argv)
                                   1)
         code = tool_usage(s->opts.json,
                           "fuzz: --grad, --vary, --jit, --symbols or --each");
+    if (code == TOOL_GO_ON && s->opts.mesh && (s->opts.jit || s->opts.symbols))
+        code = tool_usage(s->opts.json, "fuzz: --mesh with --jit or --symbols, "
+                                        "which are for one device");
     if (code == TOOL_GO_ON && s->opts.failing_memory && !s->opts.each)
         code = tool_usage(s->opts.json, "fuzz: --failing-memory needs --each");
     if (code == TOOL_GO_ON && s->opts.failing_memory && s->opts.dump)

@@ -97,7 +97,9 @@ enum fuzz_data {
 struct fuzz_node {
     uint16_t op; /* index into fuzz_op_at; 0 is the leaf */
     uint8_t n_src, n_list;
-    uint8_t dtype;              /* enum bell_dtype; of a leaf or conversion */
+    uint8_t dtype; /* enum bell_dtype; of a leaf or conversion */
+    uint8_t split; /* on a mesh: 1 + the axis, modulo the rank, that
+                                 * bell_shard splits; 0: none */
     uint16_t src[FUZZ_MAX_SRC]; /* earlier nodes */
     int64_t list[FUZZ_MAX_LIST];
     int64_t i[6]; /* a leaf's: kind of data, bound, salt */

@@ -363,6 +363,17 @@ print_grads(FILE *out, const struct fuzz_program *prog, uint32_t n_roots)
 
 /* The calls, up to the results; `run` chooses data and results, or is "". */
 static void
+print_split(FILE *out, uint32_t i, const struct fuzz_node *n)
+{
+    if (n->split)
+        fprintf(
+            out,
+            "    if (bell_ndim(t%u))\n"
+            "        t%u = bell_shard(t%u, \"data\", %d %% bell_ndim(t%u));\n",
+            i, i, i, n->split - 1, i);
+}
+
+static void
 print_calls(FILE *out, const struct fuzz_program *prog, uint32_t n_roots,
             const char *run)
 {
@@ -372,6 +383,7 @@ print_calls(FILE *out, const struct fuzz_program *prog, uint32_t n_roots,
         const struct fuzz_node *n = &prog->nodes[i];
         if (n->op != 0) {
             print_call(out, i, n);
+            print_split(out, i, n);
             continue;
         }
         fprintf(out, "    struct bell_tensor *t%u = bell_from_data(ctx, ", i);
@@ -379,6 +391,7 @@ print_calls(FILE *out, const struct fuzz_program *prog, uint32_t n_roots,
         fprintf(out, ", ");
         print_dtype(out, n->dtype);
         fprintf(out, ", d%u%s);\n", i, run);
+        print_split(out, i, n);
     }
     fprintf(out, "    struct bell_tensor *roots[%u] = {", n_roots);
     for (i = 0; i < prog->n_roots; i++)
@@ -584,6 +597,7 @@ fuzz_print_c(FILE *out, struct bell_context *ctx,
             "#include \"doorbell/fft.h\"\n"
             "#include \"doorbell/functions.h\"\n"
             "#include \"doorbell/linalg.h\"\n"
+            "#include \"doorbell/mesh.h\"\n"
             "%s#include \"doorbell/tensor.h\"\n\n",
             title, prog->n_symbols ? "#include \"doorbell/dim.h\"\n" : "");
     BELL_TRY(prog->n_symbols ? print_sized_values(out, ctx, prog, &n)

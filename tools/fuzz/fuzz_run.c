@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "doorbell/jit.h"
+#include "doorbell/mesh.h"
 
 #define N_NOISY 3 /* evaluations with noise, always */
 /* More of them before a mismatch counts. Nine in ten sums whose products
@@ -45,6 +46,16 @@ fuzz_build_leaf(struct bell_context *ctx, const struct fuzz_program *prog,
     return t;
 }
 
+/* t in the layout that the node asks for. */
+static struct bell_tensor *
+place_node(const struct fuzz_node *node, struct bell_tensor *t)
+{
+    uint32_t rank = bell_is_error(t) ? 0 : bell_ndim(t);
+
+    return node->split && rank ? bell_shard(t, "data", (node->split - 1) % rank)
+                               : t;
+}
+
 bell_status
 fuzz_build(struct bell_context *ctx, const struct fuzz_program *prog,
            struct bell_tensor **out)
@@ -58,6 +69,7 @@ fuzz_build(struct bell_context *ctx, const struct fuzz_program *prog,
                      : fuzz_build_leaf(ctx, prog, i, prog->nodes[i].list);
         if (!out[i])
             return bell_fail(BELL_E_NO_MEMORY, "leaf t%u: out of memory", i);
+        out[i] = place_node(&prog->nodes[i], out[i]);
         refused |= bell_is_error(out[i]);
     }
     BELL_TRY(bell_context_status(ctx));

@@ -331,6 +331,23 @@ shrink_data(struct shrink *s)
     return BELL_OK;
 }
 
+/* Fewer splits. */
+static BELL_MUST_CHECK bell_status
+shrink_layouts(struct shrink *s)
+{
+    uint32_t i;
+    bool kept;
+
+    for (i = 0; i < s->best->n_nodes; i++) {
+        if (!s->best->nodes[i].split)
+            continue;
+        s->trial = *s->best;
+        s->trial.nodes[i].split = 0;
+        BELL_TRY(try_it(s, &kept));
+    }
+    return BELL_OK;
+}
+
 bell_status
 fuzz_fresh_context(struct bell_context **ctx, const char *device)
 {
@@ -351,6 +368,7 @@ shrink_all(struct shrink *s)
         BELL_TRY(shrink_sizes(s, &any));
         BELL_TRY(shrink_symbols(s, &any));
     }
+    BELL_TRY(shrink_layouts(s));
     return s->check == fuzz_check_grad ? BELL_OK : shrink_data(s);
 }
 

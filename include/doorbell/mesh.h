@@ -1,0 +1,102 @@
+/* Meshes: one program on several devices.
+ *
+ *     bell_context_create("CPU:0,CPU:1", &ctx);
+ *     x = bell_shard(x, "data", 0);             half of the rows on each
+ *     loss = bell_cross_entropy(forward(x), y);
+ *     bell_backward(loss);                      the same calls as on one device
+ *
+ * A context of several devices has a place for each, numbered from 0 in the
+ * order of their names, and a mesh: the places in a grid of 1 to BELL_MESH_AXES
+ * axes that have names. It begins with one axis, "data". The devices are of one
+ * chip: "NV:0,NV:1", "AMD:0@sim:gfx1100*2,AMD:1@sim:gfx1100*2", or "NV:*" and
+ * "NV:*@sim:sm_90*2", which are all there are of that backend. The host's
+ * processor is any number of places: "CPU:0,CPU:1".
+ *
+ * Values do not know of places: shapes, reads, writes, files, random numbers,
+ * gradients and errors are those of a context of one device. So are results, to
+ * the bit, but for sums of floats along an axis that is split: these are added
+ * up at each place first, and then in the order of places.
+ *
+ * A layout says what is at which place. For each axis of the mesh either every
+ * place along it has all of the tensor (whole), or it has one part of one of
+ * the tensor's axes (split). A tensor is whole when it is made of data.
+ * bell_shard and bell_replicate ask for another layout; results follow from
+ * their operands (docs/explanation/mesh.md).
+ *
+ * A sum along an axis that is split stays a sum per place until something else
+ * than a sum uses it. Then it is added up (all-reduce), or, where only a part
+ * is used, added up in parts (reduce-scatter). BELL_DEBUG=mesh tells what is
+ * exchanged, and for what.
+ *
+ * Not on several devices: jits and what is made of them (bundles), loaders,
+ * sizes of symbols, a search for schedules (BELL_BEAM). They are
+ * BELL_E_UNSUPPORTED and say so. bell_from_blob copies the caller's memory.
+ *
+ * Threads. As the calls of tensor.h.
+ */
+#ifndef BELL_DOORBELL_MESH_H
+#define BELL_DOORBELL_MESH_H
+
+#include <stdint.h>
+
+#include "doorbell/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct bell_context;
+struct bell_tensor;
+
+/* The most axes of a mesh, places of a context, and bytes of a name. */
+#define BELL_MESH_AXES   3
+#define BELL_MESH_PLACES 64
+#define BELL_MESH_NAME   31
+
+/* How many devices the context has; 0 after a failure. */
+BELL_API uint32_t bell_mesh_places(const struct bell_context *ctx);
+
+/* Puts the places in a grid of n axes: sizes[0] * .. * sizes[n-1] of them,
+ * place number in row-major order, with names[i] for axis i. Before the first
+ * bell_shard or bell_replicate of the context. A context of one device takes
+ * sizes of 1, so that a program can be the same. BELL_E_INVALID: another number
+ * of places; a name that is NULL, empty, longer than BELL_MESH_NAME or given
+ * twice; later than that. */
+BELL_API BELL_MUST_CHECK bell_status bell_mesh_set(struct bell_context *ctx,
+                                                   const int64_t *sizes,
+                                                   uint32_t n,
+                                                   const char *const *names);
+
+/* The value of t with its axis `axis` (negative: from the last one) split along
+ * an axis of the mesh: place c along it has part c. Parts are of equal sizes
+ * but for the last ones, which are smaller or empty where the size is not a
+ * multiple of the places. An axis of size 1 stays whole. The gradient flows
+ * through.
+ * Where another axis of the mesh splits that axis of t already, t is whole
+ * along that one. On failure the error tensor. */
+BELL_API struct bell_tensor *bell_shard(struct bell_tensor *t,
+                                        const char *mesh_axis, int64_t axis);
+/* The value of t, whole at each place along an axis of the mesh. */
+BELL_API struct bell_tensor *bell_replicate(struct bell_tensor *t,
+                                            const char *mesh_axis);
+
+/* Where a tensor is. */
+struct bell_layout {
+    uint32_t struct_size; /* sizeof(struct bell_layout), set by the caller */
+    uint32_t n_axes;      /* of the mesh */
+    int64_t sizes[BELL_MESH_AXES]; /* of these axes, in places */
+    /* The axis of the tensor that is split along that of the mesh; -1: it is
+     * whole. Axes that the mesh does not have are 1 place, -1. */
+    int32_t axes[BELL_MESH_AXES];
+    uint64_t place_bytes; /* that each place has, or will have */
+};
+
+/* The layout that t has, or will have when it is realized: nothing is computed.
+ * Fields beyond out_layout->struct_size stay. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_layout_of(struct bell_tensor *t, struct bell_layout *out_layout);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,560 @@
+/* See split.h. */
+#include "tensor/mesh/split.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "tensor/core/node.h"
+
+typedef const struct uop *node;
+
+/* What a node of the context's graph has become. */
+struct made {
+    node u; /* in the graph of a place; NULL: not yet */
+    struct mesh_layout layout;
+};
+
+struct splitter {
+    const struct bell_context *ctx;
+    const struct tensor_mesh *mesh;
+    const struct uop_graph *from;
+    struct uop_graph *to;
+    struct made *made; /* by id */
+    node user;         /* whose sources are changed; NULL: roots */
+    bool tells;
+    bool bad_store; /* to a part of a tensor that is split there */
+};
+
+/* ---- nodes of the graph of a place --------------------------------------- */
+
+static const struct uop_dims *
+shape_in(const struct splitter *s, node u)
+{
+    return uop_shape(s->to, u);
+}
+
+static node
+make(struct splitter *s, enum uop_op op, node like, union uop_arg arg, node src,
+     const int64_t *d, uint32_t n)
+{
+    const struct uop_dims *shape = uop_dims(s->to, d, n);
+
+    return s->to->failed
+               ? &uop_failed
+               : uop_new_shaped(s->to, op, like->dtype, arg, &src, 1, shape);
+}
+
+static node
+reshape(struct splitter *s, node u, const int64_t *d, uint32_t n)
+{
+    union uop_arg arg = {.dims = uop_dims(s->to, d, n)};
+
+    if (s->to->failed || arg.dims == shape_in(s, u))
+        return s->to->failed ? &uop_failed : u;
+    return make(s, UOP_RESHAPE, u, arg, u, d, n);
+}
+
+/* Axis `from` becomes axis `to`. */
+static node
+move_axis(struct splitter *s, node u, uint32_t from, uint32_t to)
+{
+    int64_t order[TN_MAX_RANK + 1], d[TN_MAX_RANK + 1];
+    const struct uop_dims *shape = shape_in(s, u);
+    union uop_arg arg;
+    uint32_t i, k;
+
+    if (from == to || s->to->failed)
+        return u;
+    for (i = k = 0; i < shape->n; i++) {
+        k += k == from;
+        order[i] = i == to ? from : k++;
+        d[i] = shape->d[order[i]];
+    }
+    arg.dims = uop_dims(s->to, order, shape->n);
+    return make(s, UOP_PERMUTE, u, arg, u, d, shape->n);
+}
+
+static node
+cast(struct splitter *s, node u, enum uop_dtype dtype)
+{
+    union uop_arg none = {.bits = 0};
+
+    if (u->dtype == dtype || s->to->failed)
+        return u;
+    return uop_new_shaped(s->to, UOP_CAST, dtype, none, &u, 1, shape_in(s, u));
+}
+
+/* ---- what places exchange ------------------------------------------------ */
+
+static const char *const call_names[] = {
+    [MESH_ALL_REDUCE] = "all-reduce",
+    [MESH_REDUCE_SCATTER] = "reduce-scatter",
+    [MESH_ALL_GATHER] = "all-gather",
+};
+
+static void
+tell(const struct splitter *s, enum mesh_call_kind kind, uint32_t k, node u,
+     const char *why)
+{
+    const struct uop_dims *shape = shape_in(s, u);
+    char text[TENSOR_SHAPE_STR];
+    uint64_t n = uop_dtype_infos[u->dtype].size_bytes;
+    uint32_t i;
+
+    for (i = 0; i < shape->n; i++)
+        n *= (uint64_t)shape->d[i];
+    LOG(LOG_MESH,
+        "%s along '%s' of %s, %s, %llu bytes of each place, for %s%s%s",
+        call_names[kind], s->mesh->names[k],
+        tensor_shape_str(shape->d, shape->n, text, sizeof(text)),
+        uop_dtype_infos[u->dtype].name, (unsigned long long)n,
+        s->user ? uop_op_infos[s->user->op].name : "the result",
+        why ? ": " : "", why ? why : "");
+}
+
+/* The collective along axis k of the mesh, of all of u, with a result of that
+ * shape: a RESHAPE, as a CALL is found by the number of its elements alone. */
+static node
+add_call(struct splitter *s, enum mesh_call_kind kind, uint32_t k, node u,
+         const int64_t *d, uint32_t n, const char *why)
+{
+    struct mesh_call call = {kind, s->mesh->sizes[k], s->mesh->strides[k]};
+    int64_t arg_d[3] = {mesh_call_number(&call), (int64_t)u->dtype, 1};
+    union uop_arg arg;
+    uint32_t i;
+
+    if (s->to->failed)
+        return &uop_failed;
+    for (i = 0; i < n; i++)
+        arg_d[2] *= d[i];
+    if (s->tells && LOG_ON(LOG_MESH))
+        tell(s, kind, k, u, why);
+    arg.dims = uop_dims(s->to, arg_d, 3);
+    u = make(s, UOP_CALL, u, arg, u, &arg_d[2], 1);
+    return reshape(s, u, d, n);
+}
+
+static uint32_t
+take_shape(const struct splitter *s, node u, int64_t *d)
+{
+    const struct uop_dims *shape = shape_in(s, u);
+
+    memcpy(d, shape->d, shape->n * sizeof(*d));
+    return shape->n;
+}
+
+/* The first `size` elements of an axis. */
+static node
+cut(struct splitter *s, node u, uint32_t axis, int64_t size)
+{
+    int64_t d[TN_MAX_RANK], ends[2 * TN_MAX_RANK];
+    union uop_arg arg;
+    uint32_t i, n;
+
+    if (s->to->failed || shape_in(s, u)->d[axis] == size)
+        return u;
+    n = take_shape(s, u, d);
+    d[axis] = size;
+    for (i = 0; i < n; i++) {
+        ends[2 * i] = 0;
+        ends[2 * i + 1] = d[i];
+    }
+    arg.dims = uop_dims(s->to, ends, 2 * n);
+    return make(s, UOP_SHRINK, u, arg, u, d, n);
+}
+
+/* With zeros behind, so that it is `size` elements. */
+static node
+stretch(struct splitter *s, node u, uint32_t axis, int64_t size)
+{
+    int64_t d[TN_MAX_RANK], ends[2 * TN_MAX_RANK] = {0};
+    union uop_arg arg;
+    uint32_t n;
+
+    if (s->to->failed || shape_in(s, u)->d[axis] == size)
+        return u;
+    n = take_shape(s, u, d);
+    ends[2 * axis + 1] = size - d[axis];
+    d[axis] = size;
+    arg.dims = uop_dims(s->to, ends, 2 * n);
+    return make(s, UOP_PAD, u, arg, u, d, n);
+}
+
+/* Parts of axis `axis`, of that size, of all places along k, joined. */
+static node
+gather_parts(struct splitter *s, uint32_t k, node u, uint32_t axis,
+             int64_t size, const char *why)
+{
+    int64_t d[TN_MAX_RANK + 1];
+    uint32_t n;
+
+    if (s->to->failed)
+        return &uop_failed;
+    n = take_shape(s, u, d + 1);
+    d[0] = s->mesh->sizes[k];
+    u = add_call(s, MESH_ALL_GATHER, k, u, d, n + 1, why);
+    u = move_axis(s, u, 0, axis);
+    if (s->to->failed)
+        return &uop_failed;
+    memmove(d, d + 1, n * sizeof(*d));
+    d[axis] *= s->mesh->sizes[k];
+    return cut(s, reshape(s, u, d, n), axis, size);
+}
+
+/* The size of an axis of which all parts along k are equal. */
+static int64_t
+stretched(const struct splitter *s, uint32_t k, int64_t size)
+{
+    return mesh_part_of(size, s->mesh->sizes[k]) * s->mesh->sizes[k];
+}
+
+/* Integers of 16 bits wrap around in 32 as well. */
+static node
+widen_term(struct splitter *s, node u)
+{
+    return u->dtype == UOP_I16 || u->dtype == UOP_U16 ? cast(s, u, UOP_I32) : u;
+}
+
+static node
+add_up(struct splitter *s, uint32_t k, node u)
+{
+    enum uop_dtype dtype = u->dtype;
+    int64_t d[TN_MAX_RANK];
+    uint32_t n;
+
+    u = widen_term(s, u);
+    if (s->to->failed)
+        return &uop_failed;
+    n = take_shape(s, u, d);
+    return cast(s, add_call(s, MESH_ALL_REDUCE, k, u, d, n, NULL), dtype);
+}
+
+/* The part of the sum that a place has of `axis`. */
+static node
+add_up_part(struct splitter *s, uint32_t k, node u, uint32_t axis)
+{
+    enum uop_dtype dtype = u->dtype;
+    int64_t d[TN_MAX_RANK + 1];
+    uint32_t n;
+
+    u = widen_term(s, u);
+    if (s->to->failed)
+        return &uop_failed;
+    u = stretch(s, u, axis, stretched(s, k, shape_in(s, u)->d[axis]));
+    if (s->to->failed)
+        return &uop_failed;
+    n = take_shape(s, u, d);
+    memmove(d + axis + 1, d + axis, (n - axis) * sizeof(*d));
+    d[axis] = s->mesh->sizes[k];
+    d[axis + 1] /= s->mesh->sizes[k];
+    u = move_axis(s, reshape(s, u, d, n + 1), axis, 0);
+    memmove(d + axis, d + axis + 1, (n - axis) * sizeof(*d));
+    u = add_call(s, MESH_REDUCE_SCATTER, k, u, d, n, NULL);
+    return cast(s, u, dtype);
+}
+
+/* The part that a place has of `axis`. A value that is repeated along
+ * it is repeated less often. */
+static node
+take_part(struct splitter *s, uint32_t k, node u, uint32_t axis)
+{
+    int64_t d[TN_MAX_RANK], arg_d[4 * TN_MAX_RANK] = {0};
+    union uop_arg arg;
+    uint32_t n, i;
+
+    if (s->to->failed)
+        return &uop_failed;
+    n = take_shape(s, u, d);
+    d[axis] = mesh_part_of(d[axis], s->mesh->sizes[k]);
+    if (u->op == UOP_EXPAND && shape_in(s, u->src[0])->d[axis] == 1) {
+        arg.dims = uop_dims(s->to, d, n);
+        return make(s, UOP_EXPAND, u, arg, u->src[0], d, n);
+    }
+    u = stretch(s, u, axis, d[axis] * s->mesh->sizes[k]);
+    for (i = 0; i < n; i++)
+        arg_d[2 * i + 1] = d[i];
+    arg_d[2 * (n + axis)] = mesh_offset(s->mesh->sizes[k], s->mesh->strides[k]);
+    arg_d[2 * (n + axis) + 1] = d[axis];
+    arg.dims = uop_dims(s->to, arg_d, 4 * n);
+    return make(s, UOP_SHRINK, u, arg, u, d, n);
+}
+
+/* u, part of a value of that shape in layout `is`, in layout `to`. Where two
+ * axes of the mesh split it, it is whole in between: parts of parts are in
+ * another order. */
+static node
+change(struct splitter *s, node u, const struct uop_dims *shape,
+       struct mesh_layout is, const struct mesh_layout *to, const char *why)
+{
+    uint32_t k;
+
+    if (u->op == UOP_CONST)
+        return u;
+    for (k = 0; k < s->mesh->n_axes && !s->to->failed; k++) {
+        if (is.at[k] == to->at[k] || is.at[k] == MESH_WHOLE)
+            continue;
+        assert(to->at[k] != MESH_PARTIAL);
+        if (is.at[k] >= 0)
+            u = gather_parts(s, k, u, (uint32_t)is.at[k], shape->d[is.at[k]],
+                             why);
+        else if (to->at[k] >= 0)
+            u = add_up_part(s, k, u, (uint32_t)to->at[k]);
+        else
+            u = add_up(s, k, u);
+        is.at[k] = is.at[k] == MESH_PARTIAL ? to->at[k] : MESH_WHOLE;
+    }
+    for (k = 0; k < s->mesh->n_axes && !s->to->failed; k++) {
+        if (is.at[k] != to->at[k])
+            u = take_part(s, k, u, (uint32_t)to->at[k]);
+    }
+    return u;
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+/* The shape of a part. */
+static const struct uop_dims *
+part_shape(struct splitter *s, node u, const struct mesh_layout *layout)
+{
+    const struct uop_dims *shape = uop_shape(s->from, u);
+    int64_t d[TN_MAX_RANK];
+    uint32_t k, n = shape ? shape->n : 0;
+
+    assert(n <= TN_MAX_RANK);
+    if (n)
+        memcpy(d, shape->d, n * sizeof(*d));
+    for (k = 0; k < s->mesh->n_axes; k++) {
+        if (layout->at[k] >= 0)
+            d[layout->at[k]] =
+                mesh_part_of(d[layout->at[k]], s->mesh->sizes[k]);
+    }
+    return uop_dims(s->to, d, n);
+}
+
+/* PADs and SHRINKs of axes that are not split; of others the whole part is
+ * left. */
+static const struct uop_dims *
+part_ends(struct splitter *s, node u, const struct uop_dims *shape,
+          const struct mesh_layout *layout)
+{
+    int64_t d[2 * TN_MAX_RANK];
+    uint32_t k;
+
+    memcpy(d, u->arg.dims->d, 2 * shape->n * sizeof(*d));
+    for (k = 0; k < s->mesh->n_axes; k++) {
+        if (layout->at[k] >= 0 && u->op == UOP_SHRINK)
+            d[2 * layout->at[k] + 1] = shape->d[layout->at[k]];
+    }
+    return uop_dims(s->to, d, 2 * shape->n);
+}
+
+/* The number that changes nothing in a reduction. */
+static node
+neutral_of(struct splitter *s, enum uop_op op, enum uop_dtype dtype)
+{
+    node u = uop_identity(s->to, op, dtype);
+
+    if (!s->to->failed)
+        s->to->shapes[u->id] = uop_dims(s->to, NULL, 0);
+    return u;
+}
+
+/* u, with the neutral number of a reduction in those elements of the last parts
+ * that are beyond the axis, of that size. */
+static node
+mask_rest(struct splitter *s, node u, uint32_t k, uint32_t axis, int64_t size,
+          enum uop_op op)
+{
+    int64_t all = stretched(s, k, size), d[TN_MAX_RANK], ones[TN_MAX_RANK];
+    union uop_arg arg = {.i = all}, none = {.bits = 0};
+    node at, src[3];
+    uint32_t i, n;
+
+    if (all == size || s->to->failed)
+        return u;
+    n = take_shape(s, u, d);
+    for (i = 0; i < n; i++)
+        ones[i] = i == axis ? d[i] : 1;
+    at = uop_new_shaped(s->to, UOP_IOTA, UOP_I64, arg, NULL, 0,
+                        uop_dims(s->to, &all, 1));
+    at = reshape(s, take_part(s, k, at, 0), ones, n);
+    arg.dims = uop_dims(s->to, d, n);
+    if (!s->to->failed && arg.dims != shape_in(s, at))
+        at = make(s, UOP_EXPAND, at, arg, at, d, n);
+    src[0] = at;
+    src[1] = uop_const_int(s->to, UOP_I64, size);
+    if (s->to->failed)
+        return &uop_failed;
+    s->to->shapes[src[1]->id] = uop_dims(s->to, NULL, 0);
+    src[0] = uop_new_shaped(s->to, UOP_CMPLT, UOP_BOOL, none, src, 2, arg.dims);
+    src[1] = u;
+    src[2] = neutral_of(s, op, u->dtype);
+    return s->to->failed ? &uop_failed
+                         : uop_new_shaped(s->to, UOP_WHERE, u->dtype, none, src,
+                                          3, shape_in(s, u));
+}
+
+/* The source of a reduction without what is beyond split axes that it sums. */
+static node
+mask_parts(struct splitter *s, node u, node src, const struct mesh_layout *in)
+{
+    const struct uop_dims *shape = uop_shape(s->from, u->src[0]);
+    uint32_t k;
+
+    for (k = 0; k < s->mesh->n_axes; k++) {
+        if (in->at[k] >= 0 && uop_reduce_axes(u) >> in->at[k] & 1)
+            src = mask_rest(s, src, k, (uint32_t)in->at[k], shape->d[in->at[k]],
+                            uop_reduce_op(u));
+    }
+    return src;
+}
+
+/* Once more of what each place has reduced. */
+static node
+reduce_again(struct splitter *s, node u, node part,
+             const struct mesh_layout *in, const struct mesh_rule *rule)
+{
+    int64_t d[TN_MAX_RANK];
+    union uop_arg arg;
+    uint32_t k, n;
+
+    for (k = 0; k < s->mesh->n_axes && !s->to->failed; k++) {
+        uint32_t axis = (uint32_t)in->at[k];
+
+        if (!(rule->again >> k & 1))
+            continue;
+        part = gather_parts(s, k, part, axis, s->mesh->sizes[k], rule->why);
+        if (s->to->failed)
+            break;
+        n = take_shape(s, part, d);
+        d[axis] = 1;
+        arg.i = uop_reduce_arg(uop_reduce_op(u), 1u << axis);
+        part = make(s, UOP_REDUCE_AXIS, part, arg, part, d, n);
+    }
+    return part;
+}
+
+/* Where it stores must be memory still. */
+static void
+check_store(struct splitter *s, node place)
+{
+    while (place->op == UOP_SHRINK || place->op == UOP_RESHAPE)
+        place = place->src[0];
+    s->bad_store |= place->op != UOP_BUFFER && !s->to->failed;
+}
+
+static node
+build(struct splitter *s, node u, node *src, const struct mesh_rule *rule)
+{
+    const struct uop_dims *shape = part_shape(s, u, &rule->out);
+    union uop_arg arg = u->arg;
+    node made;
+
+    if (s->to->failed)
+        return &uop_failed;
+    if (u->op == UOP_LAYOUT)
+        return src[0];
+    if (u->op == UOP_REDUCE_AXIS)
+        src[0] = mask_parts(s, u, src[0], &rule->in[0]);
+    if (u->op == UOP_ASSIGN)
+        check_store(s, src[0]);
+    if (u->op == UOP_RESHAPE)
+        return reshape(s, src[0], shape->d, shape->n);
+    if (u->op == UOP_EXPAND)
+        arg.dims = shape;
+    else if (u->op == UOP_PAD || u->op == UOP_SHRINK)
+        arg.dims = part_ends(s, u, shape, &rule->out);
+    else if (uop_op_infos[u->op].arg_kind == UOP_ARG_DIMS)
+        arg.dims = uop_dims(s->to, u->arg.dims->d, u->arg.dims->n);
+    if (s->to->failed)
+        return &uop_failed;
+    made = uop_new_shaped(s->to, u->op, u->dtype, arg, src, u->n_src, shape);
+    return rule->again ? reduce_again(s, u, made, &rule->in[0], rule) : made;
+}
+
+/* The layout of a leaf is its memory's. */
+static void
+rule_of(struct splitter *s, node u, struct mesh_rule *rule)
+{
+    struct mesh_layout src[MESH_RULE_SRC];
+    const struct tensor_buffer *buf;
+    uint32_t i;
+
+    for (i = 0; i < MESH_RULE_SRC && i < u->n_src; i++)
+        src[i] = s->made[u->src[i]->id].layout;
+    mesh_rule_of(s->mesh, s->from, u, src, rule);
+    if (u->op != UOP_BUFFER)
+        return;
+    buf = (const struct tensor_buffer *)(uintptr_t)u->arg.data;
+    rule->out = mesh_parts_layout(s->mesh, uop_shape(s->from, u), buf->parts);
+}
+
+static void
+split_node(struct splitter *s, node u)
+{
+    const struct mesh_layout whole = mesh_whole();
+    struct made *made = &s->made[u->id];
+    node src[UOP_MAX_CALL_SRC];
+    struct mesh_rule rule;
+    uint32_t i;
+
+    rule_of(s, u, &rule);
+    s->user = u;
+    assert(u->n_src <= UOP_MAX_CALL_SRC);
+    for (i = 0; i < u->n_src; i++) {
+        const struct made *of = &s->made[u->src[i]->id];
+
+        src[i] = change(s, of->u, uop_shape(s->from, u->src[i]), of->layout,
+                        i < MESH_RULE_SRC ? &rule.in[i] : &whole, rule.why);
+    }
+    made->layout = rule.out;
+    made->u = s->to->failed ? &uop_failed : build(s, u, src, &rule);
+}
+
+bell_status
+mesh_split(const struct bell_context *ctx, const struct uop *const *roots,
+           size_t n, bool tells, struct uop_graph *to, const struct uop **nodes,
+           struct mesh_layout *layouts)
+{
+    struct splitter s = {.ctx = ctx,
+                         .mesh = ctx->mesh,
+                         .from = &ctx->graph,
+                         .to = to,
+                         .tells = tells};
+    struct mesh_layout is;
+    const struct uop **list;
+    size_t n_list, i;
+    uint32_t k;
+
+    if (ctx->dims->n_symbols)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "sizes of symbols are for one device; the context "
+                         "has %u",
+                         ctx->mesh->n_places);
+    BELL_TRY(uop_toposort(s.from, roots, n, &list, &n_list));
+    s.made = host_alloc((ctx->graph.n_nodes + 1) * sizeof(*s.made));
+    for (i = 0; s.made && i < n_list && !to->failed; i++)
+        split_node(&s, list[i]);
+    s.user = NULL;
+    for (i = 0; s.made && i < n && !to->failed; i++) {
+        is = layouts[i] = s.made[roots[i]->id].layout;
+        for (k = 0; k < BELL_MESH_AXES; k++) {
+            if (layouts[i].at[k] == MESH_PARTIAL)
+                layouts[i].at[k] = MESH_WHOLE;
+        }
+        nodes[i] = change(&s, s.made[roots[i]->id].u,
+                          uop_shape(s.from, roots[i]), is, &layouts[i], NULL);
+    }
+    host_free(list);
+    host_free(s.made);
+    if (!s.made)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
+    if (s.bad_store)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "a part is assigned of a tensor that is split along "
+                         "an axis of the part: bell_replicate it first");
+    return uop_graph_status(to);
+}
