@@ -13,6 +13,7 @@
 #include "doorbell/label.h"
 #include "doorbell/linalg.h"
 #include "doorbell/loader.h"
+#include "doorbell/mesh.h"
 #include "doorbell/log.h"
 #include "doorbell/module.h"
 #include "doorbell/nn.h"
