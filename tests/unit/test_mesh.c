@@ -1014,6 +1014,7 @@ static void
 test_names(void **state)
 {
     struct bell_context *c;
+    char mixed[64];
 
     (void)state;
     assert_string_equal(bell_context_device(many), many_name);
@@ -1022,6 +1023,11 @@ test_names(void **state)
                  BELL_E_NO_DEVICE, "NOPE");
     expect_fails(bell_context_create("NOPE:*", &c), BELL_E_NO_DEVICE, "NOPE");
     assert_int_equal(bell_mesh_places(NULL), 0);
+    if (is_simulated()) {
+        snprintf(mixed, sizeof(mixed), "%s,CPU:0", one_name);
+        expect_fails(bell_context_create(mixed, &c), BELL_E_UNSUPPORTED,
+                     "the devices of one context are of one chip");
+    }
 }
 
 int
