@@ -412,6 +412,27 @@ tn_conv_back_x(struct bell_context *ctx, const struct uop *y,
 }
 
 const struct uop *
+tn_conv_reached(struct bell_context *ctx, const struct uop *x,
+                struct conv_shape *s, const int64_t *n, const int64_t *window)
+{
+    uint32_t i;
+
+    assert(tn_bad(x) || tn_rank(ctx, x) == 2 + s->n_axes);
+    for (i = 0; i < s->n_axes && !tn_bad(x); i++) {
+        int64_t reach = (window[i] - 1) * s->dilation[i] + 1;
+        int64_t size = tn_size(ctx, x, 2 + i) + 2 * s->padding[i];
+        int64_t used = (n[i] - 1) * s->stride[i] + reach;
+        if (size - used >= 0 && size - used < s->stride[i])
+            continue;
+        x = tn_pad_axis(ctx, x, 2 + i, s->padding[i],
+                        s->padding[i] + (used > size ? used - size : 0));
+        x = tn_shrink_axis(ctx, x, 2 + i, 0, used);
+        s->padding[i] = 0;
+    }
+    return x;
+}
+
+const struct uop *
 tn_conv_back_w(struct bell_context *ctx, const struct uop *x,
                const struct uop *y, const struct conv_shape *s,
                const int64_t *window)

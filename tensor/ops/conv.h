@@ -30,6 +30,12 @@ const struct uop *tn_conv_back_w(struct bell_context *ctx, const struct uop *x,
                                  const struct uop *y,
                                  const struct conv_shape *s,
                                  const int64_t *window);
+/* x as sources of n results on each axis and of no more: a transposed
+ * convolution may be asked for more elements at an end than its results reach.
+ * Padding that becomes part of x is taken from *s. */
+const struct uop *tn_conv_reached(struct bell_context *ctx, const struct uop *x,
+                                  struct conv_shape *s, const int64_t *n,
+                                  const int64_t *window);
 
 /* Sums over the elements of n equal parts of an axis, those in part too. The
  * adjoint is the same from n back to the size. */

@@ -534,7 +534,8 @@ apply_rule(struct backward *bw, const struct tensor_rule *rule,
         break;
     case TENSOR_RULE_CONV_BACK: /* g is of sources, a of results */
         conv_from_rule(rule->p, &s);
-        g = tn_cast(ctx, g, a->dtype);
+        g = tn_conv_reached(ctx, tn_cast(ctx, g, a->dtype), &s,
+                            tn_shape(ctx, a)->d + 2, tn_shape(ctx, b)->d + 2);
         if (needs_gradient(bw, a))
             add_adjoint(bw, a, tn_conv(ctx, g, b, &s, false));
         if (needs_gradient(bw, b))

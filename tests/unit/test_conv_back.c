@@ -218,6 +218,56 @@ test_infinite(void **state)
     }
 }
 
+/* More elements at an end than a stride, which a dilation allows: results reach
+ * none of them. One axis is so, the other has a stride that does not divide the
+ * window, and a convolution for each phase. */
+static void
+test_extra(void **state)
+{
+    static struct shape s = {1,      1,      1,      1,      {1, 2}, {1, 3},
+                             {1, 2}, {0, 1}, {1, 1}, {0, 1}, false};
+    struct bell_conv_options options = {.struct_size = sizeof(options)};
+    int64_t out[2], count, k, axis;
+    struct bell_tensor *a, *b, *y;
+    uint64_t rng = 3;
+
+    (void)state;
+    for (k = 0; k < 3 * 3 * 2 * 2 * 2; k++) {
+        s.stride[0] = 1 + k % 3;
+        s.dilation[0] = 1 + k / 3 % 3;
+        s.padding[0] = k / 9 % 2;
+        s.window[0] = 1 + k / 18 % 2;
+        s.in[0] = 1 + k / 36 % 2;
+        s.extra[0] =
+            s.stride[0] > s.dilation[0] ? s.stride[0] - 1 : s.dilation[0] - 1;
+        for (axis = 0; axis < 2; axis++) {
+            options.stride[axis] = s.stride[axis];
+            options.padding[axis] = s.padding[axis];
+            options.dilation[axis] = s.dilation[axis];
+            options.output_padding[axis] = s.extra[axis];
+            out[axis] =
+                (s.in[axis] - 1) * s.stride[axis] - 2 * s.padding[axis] +
+                s.dilation[axis] * (s.window[axis] - 1) + 1 + s.extra[axis];
+        }
+        count = out[0] * out[1];
+        if (out[0] < 1)
+            continue;
+        fill(x, s.in[0] * s.in[1], &rng);
+        fill(w, s.window[0] * s.window[1], &rng);
+        fill(v, count, &rng);
+        expect_loops(&s, out);
+        a = bell_from_data(ctx, BELL_DIMS(1, 1, s.in[0], s.in[1]), BELL_FLOAT32,
+                           x);
+        b = bell_from_data(ctx, BELL_DIMS(1, 1, s.window[0], s.window[1]),
+                           BELL_FLOAT32, w);
+        y = bell_conv_transpose2d(a, b, NULL, &options);
+        expect_gradients(y, a, b, dot(want, v, count));
+        assert_int_equal(bell_read(y, got, (size_t)count * 4), BELL_OK);
+        for (axis = 0; axis < count; axis++)
+            assert_true(got[axis] == want[axis]);
+    }
+}
+
 int
 main(void)
 {
@@ -225,6 +275,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_infinite, make_context,
                                         end_context),
         cmocka_unit_test_setup_teardown(test_back, make_context, end_context),
+        cmocka_unit_test_setup_teardown(test_extra, make_context, end_context),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
