@@ -81,35 +81,57 @@ call_matrix_rank(struct fn_args *args)
     return bell_matrix_rank(A[0].t, A[1].given ? A[1].f : -1, A[2].b);
 }
 
-/* The options that both have, from parameter 1 on: n_fft, hop_length,
- * win_length, window, center, normalized, onesided. */
-static struct bell_stft_options
-stft_options(const struct fn_args *args)
+/* 0 means "default" to the API: a number that is given is checked here. */
+static bool
+is_absent_or_positive(struct fn_args *args, uint32_t k)
 {
-    const struct bell_stft_options options = {.struct_size = sizeof(options),
-                                              .hop_length = A[2].i,
-                                              .win_length = A[3].i,
-                                              .window = A[4].t,
-                                              .not_centered = !A[5].b,
-                                              .normalized = A[6].b,
-                                              .two_sided = !A[7].b};
+    if (!A[k].given || A[k].i > 0)
+        return true;
+    fn_fail(args, "%s %lld is not positive", args->params->list[k].name,
+            (long long)A[k].i);
+    return false;
+}
 
-    return options;
+/* input, n, dim, norm */
+static struct bell_tensor *
+call_fft(struct fn_args *args)
+{
+    return is_absent_or_positive(args, 1) ? fn_forward(args)
+                                          : bell_error_tensor(args->ctx);
+}
+
+/* The options that both have, from parameter 1 on: n_fft, hop_length,
+ * win_length, window, center, normalized, onesided. False after a failure. */
+static bool
+take_stft_options(struct fn_args *args, struct bell_stft_options *out)
+{
+    *out = (struct bell_stft_options){.struct_size = sizeof(*out),
+                                      .hop_length = A[2].i,
+                                      .win_length = A[3].i,
+                                      .window = A[4].t,
+                                      .not_centered = !A[5].b,
+                                      .normalized = A[6].b,
+                                      .two_sided = !A[7].b};
+    return is_absent_or_positive(args, 2) && is_absent_or_positive(args, 3);
 }
 
 static struct bell_tensor *
 call_stft(struct fn_args *args)
 {
-    struct bell_stft_options options = stft_options(args);
+    struct bell_stft_options options;
 
+    if (!take_stft_options(args, &options))
+        return bell_error_tensor(args->ctx);
     return bell_stft(A[0].t, A[1].i, &options);
 }
 
 static struct bell_tensor *
 call_istft(struct fn_args *args)
 {
-    struct bell_stft_options options = stft_options(args);
+    struct bell_stft_options options;
 
+    if (!take_stft_options(args, &options) || !is_absent_or_positive(args, 8))
+        return bell_error_tensor(args->ctx);
     return bell_istft(A[0].t, A[1].i, A[8].i, &options);
 }
 
@@ -154,12 +176,12 @@ static const struct fn_row rows[] = {
      .glue = call_matrix_rank},
 
     {{"fft", FOURIER, "Fourier transform of pairs (real, imaginary): the last "
-      "axis, which dim does not count", FFT}, FN(tiae, bell_fft)},
-    {{"ifft", FOURIER, "its inverse", FFT}, FN(tiae, bell_ifft)},
+      "axis, which dim does not count", FFT}, FN(tiae, bell_fft), .glue = call_fft},
+    {{"ifft", FOURIER, "its inverse", FFT}, FN(tiae, bell_ifft), .glue = call_fft},
     {{"rfft", FOURIER, "the first n / 2 + 1 pairs of the transform of real "
-      "numbers", FFT}, FN(tiae, bell_rfft)},
+      "numbers", FFT}, FN(tiae, bell_rfft), .glue = call_fft},
     {{"irfft", FOURIER, "its inverse: n real numbers", FFT},
-     FN(tiae, bell_irfft)},
+     FN(tiae, bell_irfft), .glue = call_fft},
     {{"stft", WINDOWS, "transforms of windows of real numbers, mirrored at the "
       "ends if center", FFT}, .glue = call_stft},
     {{"istft", WINDOWS ", length: int = None", "its inverse, by least squares",

@@ -57,6 +57,10 @@ call_attention(struct fn_args *args)
                            "value; enable_gqa lets these serve several",
                            (long long)heads, (long long)few);
     }
+    if (A[6].given && A[6].f == 0) { /* which means "default" to the API */
+        A[0].t = bell_mul(A[0].t, bell_scalar(args->ctx, 0));
+        A[6].f = 1;
+    }
     return fn_forward(args);
 }
 

@@ -2,7 +2,7 @@
  * of rank 0, integers that no double is, doubles that no float32 is.
  *
  * A call is a name and its arguments, separated by blanks: x y z b tensors of
- * rank 0, Y Z v q of floats, i I J of indices; D the axis, or the integer, E
+ * rank 0, Y Z v q p of floats, i I J of indices; D the axis, or the integer, E
  * and F the one after and before it; tensors of one element: k that integer, o
  * 1, O 0, t true, T false, and u 1, m 0 of two axes; nN an int, fN a
  * float, bN a bool, 'S' a string, ( .. ) a list; NAME=ARG. A result is its
@@ -35,7 +35,8 @@ make_leaf(char letter)
         enum bell_dtype dtype;
         uint32_t rank;
         int64_t n;
-        double v[3];
+        double v[4];
+        int64_t n_columns; /* of two axes; 0: 1 */
     } leaves[] = {
         {'x', BELL_FLOAT32, 0, 1, {2.5}},
         {'y', BELL_FLOAT32, 0, 1, {7}},
@@ -44,6 +45,7 @@ make_leaf(char letter)
         {'Z', BELL_FLOAT32, 1, 2, {7, 8}},
         {'v', BELL_FLOAT32, 1, 3, {1, 2, 3}},
         {'q', BELL_FLOAT32, 1, 2, {0.25, 0.5}},
+        {'p', BELL_FLOAT32, 2, 2, {1, 0, 0, 2}, .n_columns = 2},
         {'b', BELL_BOOL, 0, 1, {1}},
         {'i', BELL_INT64, 0, 1, {0}},
         {'I', BELL_INT64, 1, 1, {0}},
@@ -59,9 +61,13 @@ make_leaf(char letter)
 
     for (i = 0; i < ARRAY_LEN(leaves); i++) {
         if (leaves[i].letter == letter)
-            return bell_cast(tensor_of(leaves[i].v, (int64_t[]){leaves[i].n, 1},
-                                       leaves[i].rank),
-                             leaves[i].dtype);
+            return bell_cast(
+                tensor_of(leaves[i].v,
+                          (int64_t[]){leaves[i].n, leaves[i].n_columns
+                                                       ? leaves[i].n_columns
+                                                       : 1},
+                          leaves[i].rank),
+                leaves[i].dtype);
     }
     fail_msg("no tensor '%c'", letter);
     return NULL;
@@ -361,6 +367,96 @@ test_all_axes(void **state)
     assert_int_equal(n_missing, 0);
 }
 
+/* ---- 0 where None is the default ---- */
+
+/* Zero is a value, or refused: it never means None. */
+/* clang-format off */
+static const struct {
+    const char *call, *want;
+} zeros[] = {
+    {"fft p", "(2 2) 1 2 1 -2"},
+    {"fft p n=n0", "refused"},
+    {"ifft p n=n0", "refused"},
+    {"rfft v n=n0", "refused"},
+    {"irfft p", "(2) 0.5 0.5"},
+    {"irfft p n=n0", "refused"},
+    {"stft v n4 hop_length=n0", "refused"},
+    {"stft v n2 n1 win_length=n0 center=b0", "refused"},
+    {"istft p n4 hop_length=n0", "refused"},
+    {"istft p n2 n1 win_length=n0 center=b0", "refused"},
+    {"istft p n2 n1 length=n0 center=b0", "refused"},
+    {"scaled_dot_product_attention p p p scale=f0", "(2 2) 0.5 1 0.5 1"},
+    {"scaled_dot_product_attention p p p scale=f-0.0", "(2 2) 0.5 1 0.5 1"},
+    {"rms_norm Y ( n1 ) eps=f0", "(1) 1"},
+    {"pinv p rtol=f0", "(2 2) 1 0 0 0.5"},
+    {"matrix_rank p rtol=f0", "() 2"},
+    {"nonzero v size=n0", "(0 1)"},
+    {"masked_select v b size=n0", "(0)"},
+    {"repeat_interleave q J output_size=n0", "(0)"},
+    {"eye n2 m=n0", "(2 0)"},
+};
+/* clang-format on */
+
+static void
+test_zeros(void **state)
+{
+    struct text_call t;
+    uint32_t k, n_bad = 0;
+    char have[160];
+
+    (void)state;
+    for (k = 0; k < ARRAY_LEN(zeros); k++) {
+        assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+        if (call_text(&t, zeros[k].call, 0) == BELL_OK) {
+            print_results(&t.call, have, sizeof(have));
+        } else {
+            snprintf(have, sizeof(have), "refused");
+            bell_error_clear();
+        }
+        if (strcmp(have, zeros[k].want) != 0) {
+            print_message("%s: %s, not %s\n", zeros[k].call, have,
+                          zeros[k].want);
+            n_bad++;
+        }
+        assert_int_equal(bell_scope_end(ctx), BELL_OK);
+    }
+    assert_int_equal(n_bad, 0);
+}
+
+/* Every number whose default is None is in the table, axes apart. */
+static void
+test_all_defaults(void **state)
+{
+    struct bell_param params[BELL_MAX_PARAMS];
+    uint32_t n, k, row, n_missing = 0;
+    char given[40];
+    size_t i, len;
+
+    (void)state;
+    for (i = 0; i < bell_function_count(); i++) {
+        const struct bell_function *f = bell_function_at(i);
+        n = bell_function_params(f, params);
+        len = strlen(f->name);
+        for (k = 0; k < n; k++) {
+            bool found = (params[k].kind != BELL_PARAM_INT &&
+                          params[k].kind != BELL_PARAM_FLOAT) ||
+                         params[k].required ||
+                         params[k].fallback.kind != BELL_VALUE_NONE ||
+                         strcmp(params[k].name, "dim") == 0;
+            snprintf(given, sizeof(given), " %.23s=", params[k].name);
+            for (row = 0; row < ARRAY_LEN(zeros) && !found; row++)
+                found = strncmp(zeros[row].call, f->name, len) == 0 &&
+                        zeros[row].call[len] == ' ' &&
+                        strstr(zeros[row].call, given);
+            if (!found) {
+                print_message("%s:%s is not in the table\n", f->name, given);
+                n_missing++;
+            }
+        }
+    }
+    assert_int_equal(n_missing, 0);
+}
+
 /* ---- integers above 2^53 ---- */
 
 /* What the first element of the last result is: the integer itself, or the
@@ -562,8 +658,10 @@ main(void)
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
-        TEST(test_rank_0),      TEST(test_all_axes),  TEST(test_wide_integers),
-        TEST(test_all_numbers), TEST(test_wide_in_c), TEST(test_doubles),
+        TEST(test_rank_0),        TEST(test_all_axes),
+        TEST(test_wide_integers), TEST(test_all_numbers),
+        TEST(test_wide_in_c),     TEST(test_doubles),
+        TEST(test_zeros),         TEST(test_all_defaults),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
