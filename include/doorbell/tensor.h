@@ -686,10 +686,11 @@ bell_by(struct bell_tensor *index)
 
 /* x[items], as Python's: slices clamp, steps may be negative, integers out of
  * range are errors. Integer tensors are broadcast together, and their axes
- * take the place of the first one's (in front, where slices lie between
- * them); an element that is out of range gives 0. A bool tensor has the shape
- * of as many axes and stands for the indices of what is true in it: these are
- * counted on the host (select.h). */
+ * take the place of the first one's, in front where slices lie between them;
+ * a tensor of rank 0 counts as an integer here, as in PyTorch. An element that
+ * is out of range gives 0. A bool tensor has the shape of as many axes and
+ * stands for the indices of what is true in it: these are counted on the host
+ * (select.h). */
 BELL_API struct bell_tensor *bell_index(struct bell_tensor *x,
                                         const struct bell_index_item *items,
                                         uint32_t n);

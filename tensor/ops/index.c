@@ -303,6 +303,30 @@ tn_gather_axis(struct bell_context *ctx, const struct uop *u, uint32_t at,
                       final, n);
 }
 
+/* How many axes of the result come before those of the tensor items. Tensors of
+ * rank 0 have none: like integers they leave the others where they are. */
+static uint32_t
+place_tensors(const struct index_plan *p)
+{
+    uint32_t before = 0, between = 0, i, k = 0;
+    bool found = false;
+
+    assert(p->n_index > 0);
+    for (i = 0; i < p->n_axes; i++) {
+        if (k == p->n_index || p->index_at[k] != i) {
+            if (found)
+                between++;
+            else
+                before++;
+        } else if (tensor_at(p->index[k++])->shape->n > 0) {
+            if (found && between)
+                return 0;
+            found = true;
+        }
+    }
+    return found ? before : 0;
+}
+
 /* The tensor items: their axes are brought together, made one, and gathered
  * from by one flat index. */
 static const struct uop *
@@ -311,14 +335,12 @@ apply_tensors(struct index_plan *p)
     struct bell_context *ctx = p->ctx;
     const struct uop *index[BELL_MAX_RANK], *flat;
     int64_t order[TN_MAX_RANK], sizes[BELL_MAX_RANK];
-    uint32_t first = p->index_at[0], rank = p->n_axes, i, j, at = 0;
-    bool apart = p->index_at[p->n_index - 1] != first + p->n_index - 1;
+    uint32_t first = place_tensors(p), rank = p->n_axes, i, j, at = 0;
 
     for (i = 0; i < p->n_index; i++) {
         index[i] = tn_cast(ctx, tensor_at(p->index[i])->uop, UOP_I64);
         sizes[i] = tn_size(ctx, p->u, p->index_at[i]);
     }
-    first = apart ? 0 : first;
     for (i = 0; i < rank; i++) {
         bool is_index = false;
         if (at == first) {

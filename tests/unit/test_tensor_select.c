@@ -269,6 +269,40 @@ test_index_put(void **state)
                  "bell_index_put: a value of shape (2,) into (3,)");
 }
 
+/* An index tensor of rank 0 is an integer: it does not move the axes of others,
+ * which it is beside or apart from. */
+static void
+test_rank_0_items(void **state)
+{
+    struct bell_index_item zero = bell_by(bell_scalar_int(ctx, 0));
+    struct bell_index_item two = bell_by(I(V(1, 0), 2)), all = bell_whole();
+    struct bell_index_item one = bell_new_axis();
+    struct bell_tensor *x;
+
+    (void)state;
+    x = bell_reshape(bell_arange(ctx, 0, 24, 1, BELL_FLOAT32),
+                     BELL_DIMS(2, 3, 4));
+    EXPECT_SHAPE(AT(x, zero, all, two), 3, 2);
+    EXPECT(AT(x, zero, all, two), 1, 0, 5, 4, 9, 8);
+    EXPECT_SHAPE(AT(x, zero, bell_ellipsis(), two), 3, 2);
+    EXPECT_SHAPE(AT(x, two, all, zero), 2, 3);
+    EXPECT_SHAPE(AT(x, all, zero, two), 2, 2);
+    EXPECT_SHAPE(AT(x, zero, two), 2, 4);
+    EXPECT_SHAPE(AT(x, zero, one, two), 1, 2, 4);
+    EXPECT_SHAPE(AT(x, one, zero, all, two), 1, 3, 2);
+    EXPECT_SHAPE(AT(x, zero, all, one, two), 3, 1, 2);
+    EXPECT_SHAPE(AT(x, zero, one, bell_at(1), two), 1, 2);
+    EXPECT_SHAPE(AT(x, all, two, one, zero), 2, 2, 1);
+    EXPECT_SHAPE(AT(x, zero, all, zero), 3);
+    EXPECT_SHAPE(AT(x, zero, all, zero, one), 3, 1);
+    EXPECT_SHAPE(AT(x, bell_by(I(V(0), 1)), all, two), 2, 3);
+    EXPECT_SHAPE(AT(x, bell_by(bit(1)), all, two), 2, 2, 4);
+    EXPECT(AT(PUT(x, T(V(1, 2, 3, 4, 5, 6), 3, 2), zero, all, two), zero), 2, 1,
+           2, 3, 4, 3, 6, 7, 6, 5, 10, 11);
+    EXPECT(AT(ADD(x, T(V(1, 2, 3, 4, 5, 6), 3, 2), zero, all, two), zero), 2, 2,
+           2, 3, 8, 8, 6, 7, 14, 14, 10, 11);
+}
+
 static void
 test_masks(void **state)
 {
@@ -1045,6 +1079,7 @@ main(void)
         TEST(test_scatter_kinds),
         TEST(test_scatter_gradients),
         TEST(test_index_put),
+        TEST(test_rank_0_items),
         TEST(test_masks),
         TEST(test_sized),
         TEST(test_repeated),
