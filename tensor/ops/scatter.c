@@ -218,7 +218,10 @@ scatter_direct(struct bell_context *ctx, enum tn_combine combine,
         k = tn_iota(ctx, rank + 1, rank, tn_size(ctx, v, axis), UOP_I64);
         latest = tn_where(ctx, hit, k, tn_int(ctx, UOP_I64, -1));
         latest = tn_reduce(ctx, UOP_MAX, latest, 1u << rank);
-        hit = tn_eq(ctx, k, latest);
+        latest = tn_squeeze(ctx, latest, 1u << rank);
+        hit = tn_le(ctx, tn_int(ctx, UOP_I64, 0), latest);
+        return tn_where(ctx, hit, tn_gather(ctx, v, axis, latest),
+                        tn_neutral(ctx, op, v->dtype));
     }
     v = tn_where(ctx, hit, axis_last(ctx, v, axis),
                  tn_neutral(ctx, op, v->dtype));

@@ -303,6 +303,47 @@ test_rank_0_items(void **state)
            2, 3, 8, 8, 6, 7, 14, 14, 10, 11);
 }
 
+/* What is put somewhere keeps the sign of zero, where each place looks at all
+ * elements and where they are ordered. */
+static void
+test_signed_zeros(void **state)
+{
+    enum {
+        MANY = 700
+    };
+    static double none[MANY], have[MANY];
+    static int64_t place[MANY];
+    struct bell_tensor *x = T(V(1, 2, 3), 3), *v = T(V(-0.0, 5), 2), *many;
+    struct bell_tensor *i = I(V(1, 0), 2), *t[6];
+    size_t k;
+
+    (void)state;
+    t[0] = bell_scatter(x, 0, i, v);
+    t[1] =
+        bell_scatter(x, 0, i, bell_full(ctx, BELL_DIMS(2), -0.0, BELL_FLOAT64));
+    t[2] = PUT(x, v, bell_by(i));
+    t[3] = PUT(x, bell_scalar(ctx, -0.0), bell_by(i));
+    t[4] = PUT(x, bell_scalar(ctx, -0.0), bell_at(1));
+    t[5] = bell_scatter(bell_cast(x, BELL_FLOAT16), 0, hidden(i),
+                        bell_cast(v, BELL_FLOAT16));
+    for (k = 0; k < ARRAY_LEN(t); k++) {
+        assert_int_equal(bell_read_f64(bell_cast(t[k], BELL_FLOAT64), have, 3),
+                         BELL_OK);
+        if (have[1] != 0 || !signbit(have[1]) || have[2] != 3)
+            fail_msg("%zu: %g %g %g", k, have[0], have[1], have[2]);
+    }
+    for (k = 0; k < MANY; k++) {
+        none[k] = -0.0;
+        place[k] = (int64_t)(k * 3 % MANY);
+    }
+    many = bell_scatter(bell_ones(ctx, BELL_DIMS(MANY), BELL_FLOAT64), 0,
+                        ints_of(place, BELL_DIMS(MANY)),
+                        tensor_of(none, BELL_DIMS(MANY)));
+    assert_int_equal(bell_read_f64(many, have, MANY), BELL_OK);
+    for (k = 0; k < MANY; k++)
+        assert_true(have[k] == 0 && signbit(have[k]));
+}
+
 static void
 test_masks(void **state)
 {
@@ -1080,6 +1121,7 @@ main(void)
         TEST(test_scatter_gradients),
         TEST(test_index_put),
         TEST(test_rank_0_items),
+        TEST(test_signed_zeros),
         TEST(test_masks),
         TEST(test_sized),
         TEST(test_repeated),
