@@ -2,6 +2,7 @@
 #include "tensor/ops/reduce.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -534,19 +535,27 @@ tn_log_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
 }
 
 const struct uop *
+tn_log_base(struct bell_context *ctx, const struct uop *m)
+{
+    const struct uop *most, *some;
+
+    if (tn_bad(m))
+        return m;
+    most = tn_num(ctx, m, m->dtype == UOP_F64 ? DBL_MAX : (double)FLT_MAX);
+    m = tn_wrap(ctx, UOP_DETACH, m);
+    some = tn_lt(ctx, tn_num(ctx, m, -(double)INFINITY), m);
+    return tn_where(ctx, some, tn_min(ctx, m, most), tn_num(ctx, m, 0));
+}
+
+const struct uop *
 tn_logsumexp(struct bell_context *ctx, const struct uop *u, uint32_t axis_mask)
 {
     enum uop_dtype dtype = u->dtype;
-    const struct uop *m, *ok, *sum, *zero;
+    const struct uop *m, *sum;
 
     assert(tn_bad(u) || tn_is_float(u));
     u = tn_widen(ctx, u);
-    m = tn_reduce(ctx, UOP_MAX, u, axis_mask);
-    zero = tn_const(ctx, u->dtype, 0);
-    /* inf - inf would be NaN: an infinite maximum is not subtracted. */
-    m = tn_wrap(ctx, UOP_DETACH, m);
-    ok = tn_lt(ctx, tn_abs(ctx, m), tn_const(ctx, u->dtype, (double)INFINITY));
-    m = tn_where(ctx, ok, m, zero);
+    m = tn_log_base(ctx, tn_reduce(ctx, UOP_MAX, u, axis_mask));
     sum = tn_sum(ctx, tn_exp(ctx, tn_sub(ctx, u, m)), axis_mask);
     return tn_cast(ctx, tn_add(ctx, tn_log(ctx, sum), m), dtype);
 }

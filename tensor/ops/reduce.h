@@ -16,6 +16,10 @@ const struct uop *tn_softmax(struct bell_context *ctx, const struct uop *u,
                              uint32_t axis);
 const struct uop *tn_log_softmax(struct bell_context *ctx, const struct uop *u,
                                  uint32_t axis);
+/* What is subtracted before exp, of the maximum m: without a gradient, and
+ * finite, so that no infinity is subtracted from one. Below an infinite maximum
+ * exp is 0, and not infinite. */
+const struct uop *tn_log_base(struct bell_context *ctx, const struct uop *m);
 /* log of the sum of exp; an infinite maximum is the result. */
 const struct uop *tn_logsumexp(struct bell_context *ctx, const struct uop *u,
                                uint32_t axis_mask);

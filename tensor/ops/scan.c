@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "tensor/ops/elementwise.h"
+#include "tensor/ops/reduce.h"
 #include "tensor/ops/select.h"
 
 /* Runs that are reduced directly, each element over its predecessors: the
@@ -31,21 +32,6 @@ struct scan {
     const struct uop *neutral;
 };
 
-/* What logarithms are taken relative to: the greatest, unless it is
- * infinite. */
-static const struct uop *
-log_base(struct bell_context *ctx, const struct uop *m)
-{
-    const struct uop *most;
-
-    if (tn_bad(m))
-        return m;
-    most = tn_num(ctx, m, (double)INFINITY);
-    m = tn_wrap(ctx, UOP_DETACH, m);
-    return tn_where(ctx, tn_lt(ctx, tn_abs(ctx, m), most), m,
-                    tn_num(ctx, m, 0));
-}
-
 /* log(sum) + m; of nothing -infinity, and no gradient. */
 static const struct uop *
 log_of_sum(struct bell_context *ctx, const struct uop *sum, const struct uop *m)
@@ -67,7 +53,7 @@ scan_reduce(const struct scan *s, const struct uop *u, uint32_t axis)
     const struct uop *m;
 
     if (s->is_log) {
-        m = log_base(ctx, tn_reduce(ctx, UOP_MAX, u, 1u << axis));
+        m = tn_log_base(ctx, tn_reduce(ctx, UOP_MAX, u, 1u << axis));
         u = tn_exp(ctx, tn_sub(ctx, u, m));
         return log_of_sum(ctx, tn_sum(ctx, u, 1u << axis), m);
     }
@@ -85,7 +71,7 @@ scan_join(const struct scan *s, const struct uop *a, const struct uop *b)
 
     if (!s->is_log)
         return tn_alu2(ctx, s->op, a, b);
-    m = log_base(ctx, tn_max(ctx, a, b));
+    m = tn_log_base(ctx, tn_max(ctx, a, b));
     return log_of_sum(ctx,
                       tn_add(ctx, tn_exp(ctx, tn_sub(ctx, a, m)),
                              tn_exp(ctx, tn_sub(ctx, b, m))),

@@ -603,6 +603,19 @@ test_logcumsumexp(void **state)
         BELL_OK);
     EXPECT(grad, 0, 1.5, 0.5);
     EXPECT(bell_logcumsumexp(I(V(0, 0), 2), 0), 0, (double)logf(2));
+    /* what is far too great for exp, before an infinity and beside one */
+    for (i = 0; i < 2; i++) {
+        t = T(V(i ? 1e308 : 800, INFINITY, -1e308), 3);
+        assert_int_equal(
+            bell_vjp(bell_logcumsumexp(t, 0), T(V(1, 0, 0), 3), &t, 1, &grad),
+            BELL_OK);
+        EXPECT(grad, 1, NAN, 0);
+        assert_int_equal(
+            bell_gradient(bell_logsumexp(t, NULL, 0, false), &t, 1, &grad),
+            BELL_OK);
+        EXPECT(grad, 0, NAN, 0);
+        EXPECT(bell_logcumsumexp(t, 0), i ? 1e308 : 800, INFINITY, INFINITY);
+    }
 }
 
 /* ---- order statistics ---- */
