@@ -108,6 +108,39 @@ widen_operands(struct tensor_operands *ops, uint32_t n)
         ops->u[i] = tn_widen(ops->ctx, ops->u[i]);
 }
 
+/* Whether t is a number of the caller that is not 0 and none of a small float
+ * dtype's normal numbers. */
+static bool
+is_beyond(const struct bell_tensor *t, enum uop_dtype dtype)
+{
+    const struct uop *c = tn_peel(tensor_at(t)->uop);
+    bool is_f16 = dtype == UOP_F16;
+    double v;
+
+    if (!c || !(tensor_at(t)->flags & TENSOR_WEAK))
+        return false;
+    v = fabs(tn_is_float(c) ? c->arg.f : (double)c->arg.i);
+    return v > 0 && v < (double)INFINITY &&
+           (v < (is_f16 ? 0x1p-14 : 0x1p-126) ||
+            v >= (is_f16 ? 65520.0 : 0x1.ffp127));
+}
+
+/* Factors, divisors and bases that the result's halves cannot hold stay what
+ * they are, in float32: 0 * 70000 is 0 then, and not 0 * inf. */
+static void
+keep_numbers(struct tensor_operands *ops, struct bell_tensor *const *both)
+{
+    uint32_t i;
+
+    if (!uop_dtype_is_small(ops->dtype) ||
+        (!is_beyond(both[0], ops->dtype) && !is_beyond(both[1], ops->dtype)))
+        return;
+    for (i = 0; i < 2; i++)
+        ops->u[i] = is_beyond(both[i], ops->dtype)
+                        ? tn_cast(ops->ctx, tensor_at(both[i])->uop, UOP_F32)
+                        : tn_widen(ops->ctx, ops->u[i]);
+}
+
 struct bell_tensor *
 tensor_result(const char *call, const struct tensor_operands *ops,
               const struct uop *u)
@@ -167,6 +200,8 @@ binary_op(const char *call, struct bell_tensor *x, struct bell_tensor *y,
                                   tensor_at(y)->uop));
     if (!tensor_operands(call, both, 2, kind, &ops, &out))
         return out;
+    if (op == UOP_MUL || op == UOP_FDIV)
+        keep_numbers(&ops, both);
     return tensor_result(call, &ops, tn_alu2(ops.ctx, op, ops.u[0], ops.u[1]));
 }
 
@@ -218,7 +253,25 @@ floor_divide(struct bell_context *ctx, const struct uop *x, const struct uop *y)
     return tn_alu2(ctx, tn_is_float(x) ? UOP_FFLOORDIV : UOP_FLOORDIV, x, y);
 }
 
-TENSOR_BINARY(bell_floor_divide, TENSOR_NO_BOOL, floor_divide)
+/* tensor_binary, where numbers of the caller are kept. */
+static struct bell_tensor *
+binary_of_numbers(const char *call, struct bell_tensor *x,
+                  struct bell_tensor *y, tn_binary_fn *build)
+{
+    struct bell_tensor *both[2] = {x, y}, *out;
+    struct tensor_operands ops;
+
+    if (!tensor_operands(call, both, 2, TENSOR_NO_BOOL, &ops, &out))
+        return out;
+    keep_numbers(&ops, both);
+    return tensor_result(call, &ops, build(ops.ctx, ops.u[0], ops.u[1]));
+}
+
+struct bell_tensor *
+bell_floor_divide(struct bell_tensor *x, struct bell_tensor *y)
+{
+    return binary_of_numbers(__func__, x, y, floor_divide);
+}
 
 /* Integers divide by an op of their own: through floats, those above 2^53
  * would be rounded. For floats the quotient of magnitudes is rounded down. */
@@ -362,7 +415,7 @@ pow_call(const char *call, struct bell_tensor *x, struct bell_tensor *y)
         return tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_VALUE,
                            "integers to the power of %lld: make them floats",
                            (long long)c->arg.i);
-    return tensor_binary(call, x, y, TENSOR_NO_BOOL, take_pow);
+    return binary_of_numbers(call, x, y, take_pow);
 }
 
 struct bell_tensor *
@@ -700,27 +753,27 @@ tensor_number(struct bell_tensor *x, double value)
 /* A call on x and a number that lives only as long as it. */
 static struct bell_tensor *
 with_number(const char *call, struct bell_tensor *x, double value,
-            enum tensor_kind kind, tn_binary_fn *build)
+            enum tensor_kind kind, enum uop_op op)
 {
     struct bell_tensor *out, *number;
 
     if (!tensor_takes(call, x, &out))
         return out;
     number = tensor_number(x, value);
-    out = tensor_binary(call, x, number, kind, build);
+    out = binary_op(call, x, number, kind, op);
     bell_tensor_release(number);
     return out;
 }
 
-#define WITH_NUMBER(name, kind, build)                                         \
+#define WITH_NUMBER(name, kind, op)                                            \
     struct bell_tensor *name(struct bell_tensor *x, double y)                  \
     {                                                                          \
-        return with_number(__func__, x, y, kind, build);                       \
+        return with_number(__func__, x, y, kind, op);                          \
     }
-WITH_NUMBER(bell_add_scalar, TENSOR_ANY, tn_add)
-WITH_NUMBER(bell_sub_scalar, TENSOR_NO_BOOL, tn_sub)
-WITH_NUMBER(bell_mul_scalar, TENSOR_ANY, tn_mul)
-WITH_NUMBER(bell_div_scalar, TENSOR_FLOAT, tn_fdiv)
+WITH_NUMBER(bell_add_scalar, TENSOR_ANY, UOP_ADD)
+WITH_NUMBER(bell_sub_scalar, TENSOR_NO_BOOL, UOP_SUB)
+WITH_NUMBER(bell_mul_scalar, TENSOR_ANY, UOP_MUL)
+WITH_NUMBER(bell_div_scalar, TENSOR_FLOAT, UOP_FDIV)
 
 struct bell_tensor *
 bell_pow_scalar(struct bell_tensor *x, double y)

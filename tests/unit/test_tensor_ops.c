@@ -779,17 +779,50 @@ test_broadcast(void **state)
     EXPECT_ERROR(bell_clip(x, NAN, 1), "bell_clip: bounds nan and 1");
 }
 
+/* A number that halves cannot hold is what it is, as factor, divisor or base:
+ * what comes of it may fit. */
+static void
+test_beyond_halves(void **state)
+{
+    struct bell_tensor *h, *big = bell_scalar(ctx, 70000), *grad;
+    struct bell_tensor *small = bell_scalar(ctx, 1e-9);
+    struct bell_tensor *whole = bell_scalar_int(ctx, 2147483648);
+
+    (void)state;
+    h = bell_cast(T(V(0, 0.5, -1024), 3), BELL_FLOAT16);
+    EXPECT(bell_mul(h, big), 0, 35008, -INFINITY);
+    EXPECT(bell_mul(whole, h), 0, INFINITY, -INFINITY);
+    EXPECT(bell_mul_scalar(h, 70000), 0, 35008, -INFINITY);
+    EXPECT(bell_div(h, small), 0, INFINITY, -INFINITY);
+    EXPECT(bell_div_scalar(h, 1e-9), 0, INFINITY, -INFINITY);
+    EXPECT(bell_div(whole, h), INFINITY, INFINITY, -INFINITY);
+    EXPECT(bell_div(h, bell_scalar_int(ctx, 131072)), 0, 0x1p-18, -0x1p-7);
+    EXPECT(bell_div(bell_scalar_int(ctx, 131072), h), INFINITY, INFINITY, -128);
+    EXPECT(bell_floor_divide(h, small), 0, INFINITY, -INFINITY);
+    h = bell_cast(T(V(0), 1), BELL_FLOAT16);
+    assert_int_equal(bell_vjp(bell_pow(whole, h),
+                              bell_ones_like(h, BELL_DEFAULT), &h, 1, &grad),
+                     BELL_OK);
+    EXPECT(grad, 21.484375);
+    assert_int_equal(bell_vjp(bell_pow(small, h),
+                              bell_ones_like(h, BELL_DEFAULT), &h, 1, &grad),
+                     BELL_OK);
+    EXPECT(grad, -20.71875);
+}
+
 int
 main(void)
 {
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
-        TEST(test_unary),        TEST(test_special),   TEST(test_atan2),
-        TEST(test_nextafter),    TEST(test_division),  TEST(test_integers),
-        TEST(test_bools),        TEST(test_ternary),   TEST(test_casts),
-        TEST(test_8_bit_floats), TEST(test_promotion), TEST(test_result_types),
-        TEST(test_broadcast),
+        TEST(test_unary),     TEST(test_special),
+        TEST(test_atan2),     TEST(test_nextafter),
+        TEST(test_division),  TEST(test_integers),
+        TEST(test_bools),     TEST(test_ternary),
+        TEST(test_casts),     TEST(test_8_bit_floats),
+        TEST(test_promotion), TEST(test_result_types),
+        TEST(test_broadcast), TEST(test_beyond_halves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
