@@ -643,8 +643,9 @@ BELL_API struct bell_tensor *bell_binary_cross_entropy_with_logits(
 /* ---- gradients ---- */
 
 /* out_grads[i] = d loss / d targets[i], tensors of the targets' shapes and
- * dtypes; zeros where the loss does not depend on a target. loss: one
- * element, float. Targets are float; two tensors that denote one value, by
+ * dtypes; zeros where the loss does not depend on a target. Refused where it
+ * depends on none because it was realized or read before: a value in memory
+ * has no history. loss: one element, float. Targets are float; two tensors that denote one value, by
  * bell_alias or by a bell_assign before both were marked, are refused. The
  * gradients are graphs like any other and can be differentiated again. */
 BELL_API BELL_MUST_CHECK bell_status

@@ -169,7 +169,8 @@ tensor_set_buffer(struct bell_tensor *t, struct tensor_buffer *buf)
     struct bell_context *ctx = tensor_at(t)->ctx;
     const struct uop_dims *shape = tensor_at(t)->shape;
     int64_t now[TN_MAX_RANK];
-    const struct uop *u;
+    const struct uop *u, *old = tensor_at(t)->uop;
+    bool forgets = old->op != UOP_BUFFER && !tn_peel(old);
     uint32_t i;
 
     if (tensor_at(t)->flags & TENSOR_VARIES && buf->role == TENSOR_MEMORY) {
@@ -185,6 +186,8 @@ tensor_set_buffer(struct bell_tensor *t, struct tensor_buffer *buf)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a buffer's node");
     }
     tensor_set_node(t, u);
+    if (forgets)
+        tensor_at(t)->flags |= TENSOR_FORGETS;
     if (tensor_at(t)->flags & TENSOR_ASSIGNED) {
         tensor_at(t)->flags &= ~(uint32_t)TENSOR_ASSIGNED;
         ctx->n_assigned--;

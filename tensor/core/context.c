@@ -146,7 +146,8 @@ set_node(struct tensor *t, const struct uop *uop)
     t->uop = uop;
     t->shape = tn_shape(t->ctx, uop);
     t->dtype = uop->dtype;
-    t->flags &= ~(uint32_t)(TENSOR_WEAK | TENSOR_PACKED | TENSOR_VARIES);
+    t->flags &= ~(uint32_t)(TENSOR_WEAK | TENSOR_PACKED | TENSOR_VARIES |
+                            TENSOR_FORGETS);
     if (t->ctx->dims->n_exprs && dims_in(t->shape->d, t->shape->n))
         t->flags |= TENSOR_VARIES;
 }
@@ -891,7 +892,7 @@ bell_alias(struct bell_tensor *t)
         return out;
     alias = tensor_new(tensor_at(t)->ctx, __func__, tensor_at(t)->uop);
     tensor_at(alias)->flags |=
-        tensor_at(t)->flags & (TENSOR_WEAK | TENSOR_PACKED);
+        tensor_at(t)->flags & (TENSOR_WEAK | TENSOR_PACKED | TENSOR_FORGETS);
     return alias;
 }
 

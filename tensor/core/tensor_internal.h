@@ -110,6 +110,7 @@ enum tensor_flag {
     TENSOR_PACKED = 1u << 5,  /* as a file has it: computed where it is used, in
                               * captured functions, too */
     TENSOR_VARIES = 1u << 6,  /* has a size of a symbol */
+    TENSOR_FORGETS = 1u << 8, /* was computed, and is a value in memory now */
     TENSOR_TOUCHED = 1u << 7, /* a captured function has asked for or about its
                                * gradient */
 };

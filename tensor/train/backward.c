@@ -85,6 +85,26 @@ make_outputs(const char *call, struct bell_context *ctx,
     return tensor_report(ctx);
 }
 
+/* A value in memory depends on nothing: zeros for every target would hide that
+ * it was read too early. */
+static bell_status
+check_history(const char *call, const struct bell_tensor *x,
+              const struct uop *const *nodes, uint32_t n)
+{
+    uint32_t i;
+
+    if (n == 0 || !(tensor_at(x)->flags & TENSOR_FORGETS))
+        return BELL_OK;
+    for (i = 0; i < n; i++) {
+        if (nodes[i])
+            return BELL_OK;
+    }
+    return bell_fail_at(call, BELL_BAD_STATE,
+                        "%s: the result depends on no target; it was realized "
+                        "before, and a value in memory has no history",
+                        call);
+}
+
 /* Targets that the result does not depend on get NULL, which make_outputs
  * turns into zeros. */
 static bell_status
@@ -116,6 +136,8 @@ find_gradients(const char *call, struct bell_tensor *x, const struct uop *seed,
     if (status == BELL_OK)
         status =
             tensor_gradient(ctx, tensor_node(x), seed, nodes + n, n, nodes);
+    if (status == BELL_OK)
+        status = check_history(call, x, nodes, n);
     if (status == BELL_OK)
         status = make_outputs(call, ctx, targets, n, nodes, out_grads);
     host_free(nodes);

@@ -968,6 +968,37 @@ test_backward(void **state)
                   "has no history");
 }
 
+/* The same of the calls that give gradients: zeros would hide it. */
+static void
+test_read_before(void **state)
+{
+    struct bell_tensor *w = T(V(1, 2), 2), *loss, *list[2], *grads[2], *one;
+    double value;
+
+    (void)state;
+    loss = bell_sum(bell_mul(w, w), BELL_NO_DIMS, false);
+    assert_int_equal(bell_item_f64(loss, &value), BELL_OK);
+    EXPECT_STATUS(bell_gradient(loss, &w, 1, grads),
+                  "bell_gradient: the result depends on no target; it was "
+                  "realized before, and a value in memory has no history");
+    one = bell_ones_like(loss, BELL_DEFAULT);
+    EXPECT_STATUS(bell_vjp(loss, one, &w, 1, grads),
+                  "bell_vjp: the result depends on no target; it was realized "
+                  "before, and a value in memory has no history");
+    /* What is computed from it, a target itself, and a constant loss: allowed.
+     */
+    list[0] = loss;
+    list[1] = w;
+    assert_int_equal(bell_gradient(loss, list, 2, grads), BELL_OK);
+    EXPECT(grads[0], 1);
+    EXPECT(grads[1], 0, 0);
+    assert_int_equal(bell_gradient(bell_mul_scalar(loss, 2), list, 2, grads),
+                     BELL_OK);
+    EXPECT(grads[0], 2);
+    assert_int_equal(bell_gradient(one, &w, 1, grads), BELL_OK);
+    EXPECT(grads[0], 0, 0);
+}
+
 /* Equal constants are one node; marking makes them variables of their own. */
 static void
 test_constants(void **state)
@@ -1157,11 +1188,14 @@ main(void)
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
-        TEST(test_unary),      TEST(test_binary),       TEST(test_movement),
-        TEST(test_reductions), TEST(test_layers),       TEST(test_kinks),
-        TEST(test_extremes),   TEST(test_second_order), TEST(test_backward),
-        TEST(test_constants),  TEST(test_errors),       TEST(test_moved_leaf),
-        TEST(test_one_value),  TEST(test_one_variable),
+        TEST(test_unary),        TEST(test_binary),
+        TEST(test_movement),     TEST(test_reductions),
+        TEST(test_layers),       TEST(test_kinks),
+        TEST(test_extremes),     TEST(test_second_order),
+        TEST(test_backward),     TEST(test_read_before),
+        TEST(test_constants),    TEST(test_errors),
+        TEST(test_moved_leaf),   TEST(test_one_value),
+        TEST(test_one_variable),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
