@@ -125,7 +125,8 @@ BELL_API struct bell_tensor *bell_logical_or(struct bell_tensor *x,
 /* Whether one of x and y is 0 and the other is not. */
 BELL_API struct bell_tensor *bell_logical_xor(struct bell_tensor *x,
                                               struct bell_tensor *y);
-/* |x - y| <= atol + rtol * |y|, elementwise; infinities equal themselves. */
+/* |x - y| <= atol + rtol * |y|, elementwise; infinities equal themselves. rtol
+ * and atol are 0 or more. */
 BELL_API struct bell_tensor *bell_isclose(struct bell_tensor *x,
                                           struct bell_tensor *y, double rtol,
                                           double atol, bool equal_nan);
@@ -338,8 +339,9 @@ BELL_API struct bell_tensor *bell_all(struct bell_tensor *x,
 /* How many elements are not 0, int64; the axes go. */
 BELL_API struct bell_tensor *
 bell_count_nonzero(struct bell_tensor *x, const int64_t *axes, uint32_t n_axes);
-/* (sum |x|^p)^(1/p); p may be INFINITY, -INFINITY and 0 (count of x != 0).
- * Where it is 0 (p greater than 0) the gradient is 0. */
+/* (sum |x|^p)^(1/p); p may be INFINITY, -INFINITY and 0 (count of x != 0), of
+ * no elements 0 or more and finite. Where it is 0 (p greater than 0) the
+ * gradient is 0. */
 BELL_API struct bell_tensor *bell_norm(struct bell_tensor *x, double p,
                                        const int64_t *axes, uint32_t n_axes,
                                        bool keepdim);

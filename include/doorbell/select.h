@@ -158,7 +158,8 @@ BELL_API struct bell_tensor *bell_searchsorted(struct bell_tensor *sorted,
                                                struct bell_tensor *values,
                                                bool right);
 /* How many of x's elements lie in each of n_bins equal parts of low..high, both
- * included; low == high: x's own extremes. x's dtype, a float. */
+ * included; low == high: x's own extremes, and where one of those is not finite
+ * no element counts. x's dtype, a float. */
 BELL_API struct bell_tensor *bell_histc(struct bell_tensor *x, int64_t n_bins,
                                         double low, double high);
 
@@ -167,7 +168,8 @@ BELL_API struct bell_tensor *bell_histc(struct bell_tensor *x, int64_t n_bins,
 /* n indices into the last axis of weights (float, not negative, rank 1 or 2,
  * not all 0), each drawn with a probability that is its weight's share: int64
  * [.., n]. Without replacement none twice. Where there is nothing left that
- * could be drawn: -1. */
+ * could be drawn, and where a weight of the row is negative or not finite: -1.
+ */
 BELL_API struct bell_tensor *bell_multinomial(struct bell_tensor *weights,
                                               int64_t n, bool replacement);
 

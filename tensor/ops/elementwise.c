@@ -724,6 +724,9 @@ bell_isclose(struct bell_tensor *x, struct bell_tensor *y, double rtol,
     if (!tensor_operands(__func__, both, 2, TENSOR_FLOAT, &ops, &out))
         return out;
     ctx = ops.ctx;
+    if (!(rtol >= 0 && atol >= 0))
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "rtol %g and atol %g must be 0 or more", rtol, atol);
     bound = tn_abs(ctx, ops.u[1]);
     near = tn_lt(ctx, bound, tn_const(ctx, bound->dtype, (double)INFINITY));
     bound = tn_add_c(ctx, tn_mul_c(ctx, bound, rtol), atol);

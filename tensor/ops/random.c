@@ -345,6 +345,20 @@ draw_again(struct bell_context *ctx, const struct uop *w,
     return tn_min(ctx, at, top);
 }
 
+/* Zeros in place of rows that have a negative weight or one that is not finite:
+ * nothing can be drawn from them. */
+static const struct uop *
+keep_valid_rows(struct bell_context *ctx, const struct uop *w)
+{
+    const struct uop *zero = tn_num(ctx, w, 0), *ok;
+
+    ok = tn_and(ctx, tn_le(ctx, zero, w),
+                tn_lt(ctx, w, tn_num(ctx, w, (double)INFINITY)));
+    ok = tn_reduce(ctx, UOP_MIN, tn_cast(ctx, ok, UOP_I32),
+                   1u << (tn_bad(w) ? 0 : tn_rank(ctx, w) - 1));
+    return tn_where(ctx, tn_bool(ctx, ok), w, zero);
+}
+
 /* The greatest n of weight / e with e exponential: each is the greatest with a
  * probability that is its weight's share. src: P. Efraimidis, P. Spirakis,
  * "Weighted random sampling with a reservoir", 2006. */
@@ -382,18 +396,22 @@ bell_multinomial(struct bell_tensor *weights, int64_t n, bool replacement)
     rank = tensor_at(weights)->shape->n;
     size = rank ? tensor_at(weights)->shape->d[rank - 1] : 0;
     if (!uop_dtype_infos[tensor_at(weights)->dtype].is_float || rank < 1 ||
-        rank > 2 || size < 1 || n < 1 || (!replacement && n > size) ||
-        (size > TN_MAX_ORDERED && !dim_is_expr(size)))
+        rank > 2 || size < 1 || (size > TN_MAX_ORDERED && !dim_is_expr(size)))
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "%lld draws%s from weights of %s %s; float of rank "
-                           "1 or 2 is needed",
-                           (long long)n, replacement ? "" : ", none twice,",
+                           "weights of %s %s; a float dtype, one axis or two "
+                           "and 1 to 2^32 weights in a row are needed",
                            DTYPE_OF(weights), SHAPE_OF(weights));
+    if (n < 1 || (!replacement && n > size))
+        return tensor_fail(
+            ctx, __func__, BELL_BAD_VALUE,
+            "%lld draws%s from weights of shape %s%s", (long long)n,
+            replacement ? "" : " without replacement", SHAPE_OF(weights),
+            n < 1 ? "; at least 1 is needed" : ", which has fewer in a row");
     if (!replacement &&
         !tensor_plain_axes(__func__, weights, 1u << (rank - 1),
                            "a network of sorting is for one size", &out))
         return out;
-    w = tn_widen(ctx, tensor_node(weights));
+    w = keep_valid_rows(ctx, tn_widen(ctx, tensor_node(weights)));
     d[0] = tensor_at(weights)->shape->d[0];
     d[rank - 1] = replacement ? n : size;
     if (!tensor_takes_shape(ctx, __func__, d, rank) ||

@@ -450,6 +450,27 @@ tn_norm(struct bell_context *ctx, const struct uop *u, double p, uint32_t mask)
     return root_of_sum(ctx, tn_sum(ctx, y, mask), p);
 }
 
+/* The root of a sum that is 0 is not one of a negative order, and nothing has
+ * neither a maximum nor a minimum. */
+static bool
+has_norm(const char *call, const struct reduction *r,
+         const struct bell_tensor *x, double p)
+{
+    if (isnan(p)) {
+        tensor_fail(r->ctx, call, BELL_BAD_VALUE, "of order %g over shape %s",
+                    p, SHAPE_OF(x));
+        return false;
+    }
+    if ((p < 0 || isinf(p)) && tn_reduced_count(r->ctx, r->u, r->mask) == 0) {
+        tensor_fail(r->ctx, call, BELL_BAD_VALUE,
+                    "of order %g over no elements, of shape %s; an order from "
+                    "0 on is needed, and not infinity",
+                    p, SHAPE_OF(x));
+        return false;
+    }
+    return true;
+}
+
 struct bell_tensor *
 bell_norm(struct bell_tensor *x, double p, const int64_t *axes, uint32_t n_axes,
           bool keepdim)
@@ -460,9 +481,8 @@ bell_norm(struct bell_tensor *x, double p, const int64_t *axes, uint32_t n_axes,
 
     if (!begin_reduction(__func__, x, axes, n_axes, keepdim, true, &r, &out))
         return out;
-    if (isnan(p) || (isinf(p) && tn_reduced_count(r.ctx, r.u, r.mask) == 0))
-        return tensor_fail(r.ctx, __func__, BELL_BAD_VALUE,
-                           "of order %g over shape %s", p, SHAPE_OF(x));
+    if (!has_norm(__func__, &r, x, p))
+        return r.ctx->error_tensor;
     norm = tn_norm(r.ctx, r.u, p, r.mask);
     return end_reduction(__func__, &r, tn_cast(r.ctx, norm, r.u->dtype));
 }
@@ -477,9 +497,8 @@ bell_normalize(struct bell_tensor *x, double p, int axis, double eps)
 
     if (!begin_reduction(__func__, x, &list, 1, true, true, &r, &out))
         return out;
-    if (isnan(p) || (isinf(p) && tn_reduced_count(r.ctx, r.u, r.mask) == 0))
-        return tensor_fail(r.ctx, __func__, BELL_BAD_VALUE,
-                           "of order %g over shape %s", p, SHAPE_OF(x));
+    if (!has_norm(__func__, &r, x, p))
+        return r.ctx->error_tensor;
     norm = tn_norm(r.ctx, r.u, p, r.mask);
     if (tn_bad(norm))
         return end_reduction(__func__, &r, norm);

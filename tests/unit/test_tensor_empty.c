@@ -112,7 +112,8 @@ test_refusals(void **state)
     EXPECT_ERROR(bell_argmin(E(0, 2), 0, false),
                  "bell_argmin: over no elements, of shape (0, 2)");
     EXPECT_ERROR(bell_norm(E(0), INFINITY, BELL_NO_DIMS, false),
-                 "bell_norm: of order inf over shape (0,)");
+                 "bell_norm: of order inf over no elements, of shape (0,); an "
+                 "order from 0 on is needed, and not infinity");
     EXPECT_ERROR(
         bell_index(E(0, 2), BELL_ITEMS(bell_at(0))),
         "bell_index: item 0: index 0 is out of bounds for an axis of size 0");

@@ -372,6 +372,10 @@ test_special(void **state)
            1, 1, 1, 1);
     EXPECT(bell_isclose(x, bell_add_scalar(x, 0.1), 1e-5, 1e-8, false), 1, 0, 0,
            0, 0, 1, 0);
+    EXPECT_ERROR(bell_isclose(x, x, -1, 1e-8, false),
+                 "bell_isclose: rtol -1 and atol 1e-08 must be 0 or more");
+    EXPECT_ERROR(bell_isclose(x, x, 0, NAN, false),
+                 "bell_isclose: rtol 0 and atol nan must be 0 or more");
     f32 = bell_cast(T(V(89, -200, 100), 3), BELL_FLOAT32);
     EXPECT(bell_sigmoid(f32), 1, 0, 1);
     EXPECT_NEAR(bell_softplus(f32, 1), 1e-7, 89, 0, 100);

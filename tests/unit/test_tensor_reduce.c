@@ -124,6 +124,18 @@ test_sums(void **state)
                  "bell_sum: axis 0 is listed twice");
     EXPECT_ERROR(bell_norm(x, NAN, BELL_NO_DIMS, false),
                  "bell_norm: of order nan over shape (2, 3)");
+    x = bell_zeros(ctx, BELL_DIMS(2, 0), BELL_FLOAT64);
+    EXPECT_ERROR(bell_norm(x, -1, BELL_DIMS(1), false),
+                 "bell_norm: of order -1 over no elements, of shape (2, 0); an "
+                 "order from 0 on is needed, and not infinity");
+    EXPECT_ERROR(bell_norm(x, -INFINITY, BELL_NO_DIMS, false),
+                 "bell_norm: of order -inf over no elements, of shape (2, 0); "
+                 "an order from 0 on is needed, and not infinity");
+    EXPECT_ERROR(bell_normalize(x, -0.5, 1, 1e-12),
+                 "bell_normalize: of order -0.5 over no elements, of shape "
+                 "(2, 0); an order from 0 on is needed, and not infinity");
+    EXPECT_SHAPE(bell_norm(x, -1, BELL_DIMS(0), false), 0);
+    EXPECT(bell_norm(x, 0.5, BELL_DIMS(1), false), 0, 0);
 }
 
 static void

@@ -759,8 +759,23 @@ test_multinomial(void **state)
                      BELL_OK);
     assert_true(draws[4] == -1 && draws[5] == -1 && draws[3] >= 0);
     EXPECT_ERROR(bell_multinomial(w, 7, false),
-                 "bell_multinomial: 7 draws, none twice, from weights of "
-                 "float64 (6,); float of rank 1 or 2 is needed");
+                 "bell_multinomial: 7 draws without replacement from weights "
+                 "of shape (6,), which has fewer in a row");
+    EXPECT_ERROR(bell_multinomial(w, 0, true),
+                 "bell_multinomial: 0 draws from weights of shape (6,); at "
+                 "least 1 is needed");
+    EXPECT_ERROR(bell_multinomial(I(V(1, 2), 2), 1, true),
+                 "bell_multinomial: weights of int64 (2,); a float dtype, one "
+                 "axis or two and 1 to 2^32 weights in a row are needed");
+    /* a row with a weight that is not one has nothing to draw */
+    rows = T(V(1, -1, 2, 1, 1, 1, 1, NAN, 1, INFINITY, 1, 1), 4, 3);
+    for (i = 0; i < 2; i++) {
+        assert_int_equal(
+            bell_read_i64(bell_multinomial(rows, 3, i == 0), draws, 12),
+            BELL_OK);
+        for (k = 0; k < 12; k++)
+            assert_true(k / 3 == 1 ? draws[k] >= 0 : draws[k] == -1);
+    }
 }
 
 /* ---- products, distances, losses ---- */
