@@ -494,7 +494,7 @@ struct bell_pool_options {
     int64_t stride[3];   /* 0 means the kernel's size */
     int64_t padding[3];  /* at most half the kernel */
     int64_t dilation[3]; /* 0 means 1; of maxima only */
-    bool ceil_mode;      /* a last partial window counts too */
+    bool ceil_mode;      /* a last partial window counts too, also the first */
     bool exclude_pad;    /* of means: divide by the elements that exist */
 };
 /* The greatest of each window, x[.., l]; NaN if there is one. The gradient is

@@ -278,17 +278,35 @@ call_avg_pool(struct fn_args *args)
     return fn_forward(args);
 }
 
+/* bell_adaptive_avg_pool, for which a size of 0 is that of the axis; PyTorch's
+ * is 0. */
+static struct bell_tensor *
+adapt(struct bell_tensor *x, const int64_t *sizes, uint32_t n)
+{
+    uint32_t rank = bell_ndim(x), i;
+
+    for (i = 0; i < n && n <= rank; i++) {
+        if (sizes[i] == 0)
+            x = bell_narrow(x, (int)(rank - n + i), 0, 0);
+    }
+    return bell_adaptive_avg_pool(x, sizes, n);
+}
+
 /* input, output_size */
 static struct bell_tensor *
 call_adaptive_pool(struct fn_args *args)
 {
+    uint32_t n = (uint32_t)args->row->constant, i;
     int64_t sizes[3];
 
-    if (!take_positive(args, 1, "output_size", sizes))
+    if (!bind_axes(args, 1, sizes))
         return bell_error_tensor(args->ctx);
-    A[1].ints = sizes;
-    A[1].n = (uint32_t)args->row->constant;
-    return fn_forward(args);
+    for (i = 0; i < n; i++) {
+        if (sizes[i] < 0)
+            return fn_fail(args, "output_size %lld is negative",
+                           (long long)sizes[i]);
+    }
+    return adapt(A[0].t, sizes, n);
 }
 
 /* ---- activations ------------------------------------------------------ */
@@ -444,7 +462,7 @@ call_interpolate(struct fn_args *args)
                        "possible",
                        A[3].str);
     if (strcmp(A[3].str, "area") == 0)
-        return bell_adaptive_avg_pool(A[0].t, sizes, n);
+        return adapt(A[0].t, sizes, n);
     for (k = 0; k < ARRAY_LEN(modes); k++) {
         if (strcmp(A[3].str, modes[k].name) != 0)
             continue;

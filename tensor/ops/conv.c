@@ -767,12 +767,16 @@ read_pool(const char *call, struct bell_tensor *x,
         dim_bounds(t, size, &space, &most);
         space += 2 * p - reach; /* at least */
         if (k < 1 || k > 1 << 20 || step < 1 || step > 1 << 20 || dil < 1 ||
-            dil > 1 << 20 || p < 0 || p > k / 2 || space < 0) {
+            dil > 1 << 20 || p < 0 || p > k / 2 ||
+            space < (opt->ceil_mode && most + p > 0 ? 1 - step : 0)) {
             tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_VALUE,
                         "windows of %lld by %lld, padding %lld, dilation %lld "
-                        "over %s",
+                        "over %s; %s",
                         (long long)k, (long long)step, (long long)p,
-                        (long long)dil, SHAPE_OF(x));
+                        (long long)dil, SHAPE_OF(x),
+                        space < 0 ? "an axis is shorter than a window"
+                                  : "sizes must be 1 to 2^20, and padding half "
+                                    "a window at most");
             return false;
         }
         n = dim_floordiv(t, dim_add(t, size, 2 * p - reach), step);

@@ -771,7 +771,8 @@ test_pooling(void **state)
                  "bell_max_pool2d: x of shape (1,); 2 axes are needed");
     EXPECT_ERROR(bell_avg_pool2d(noise(0, 1, BELL_DIMS(4, 4)), &bad),
                  "bell_avg_pool2d: windows of 2 by 2, padding 2, dilation 1 "
-                 "over (4, 4)");
+                 "over (4, 4); sizes must be 1 to 2^20, and padding half a "
+                 "window at most");
 }
 
 /* ---- normalisation ---- */

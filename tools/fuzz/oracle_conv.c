@@ -380,7 +380,7 @@ define_adaptive_pool(struct oracle *o)
     out = oracle_out(o, x->dtype, d, x->rank);
     oracle_scales(o, out);
     area = (size_t)count_all(x->d + lead, axes);
-    for (from = 0; from < x->n; from += area) {
+    for (from = 0; from < x->n && out->n; from += area) {
         do {
             for (i = 0; i < axes; i++) {
                 int64_t size = x->d[lead + i], m = out_size[i];
@@ -935,17 +935,17 @@ static const struct oracle_row rows[] = {
     {"conv_transpose3d", "@n:1,2,2,3,2 @n:2,2,2,1,2 @n:2; @n:2,2,2,3 @n:2,1,2,2,1 stride=l1,2,1 padding=l1,0,0; @q:1,2,3,3,2 @p:2,1,3,3,1 stride=i2 padding=l1,1,0; @n:1,1,2,1,2 @p:1,2,1,2,1 stride=l1,2,3 dilation=l2,3,1 output_padding=l1,2,2", FLOATS, .define = define_conv_transpose, SUMS, .flags = LINEAR},
 
     /* ties, of which a zero has either sign; windows of a border */
-    {"max_pool1d", "@n:2,9 i3; @n:2,3,9 i3 i2 i1; @n:2,9 i2 i1 i0 i3; @n:1,9 i2 return_indices=b1; @c:3,9 i3 i2 i1 return_indices=b1; @n:2,8 i3 i2 ceil_mode=b1 return_indices=b1; @q:9,12 i3 i2 i1 return_indices=b1; @q:40,5 i2 i2 i1; @q:20,6 i3 i3 i1 ceil_mode=b1; @n:0,9 i3", FLOATS "iC", .define = define_max_pool, .back = back_max_pool, .grad_ulps = 16, .flags = ORACLE_ZERO},
+    {"max_pool1d", "@n:2,9 i3; @n:2,3,9 i3 i2 i1; @n:2,9 i2 i1 i0 i3; @n:1,9 i2 return_indices=b1; @c:3,9 i3 i2 i1 return_indices=b1; @n:2,8 i3 i2 ceil_mode=b1 return_indices=b1; @q:9,12 i3 i2 i1 return_indices=b1; @q:40,5 i2 i2 i1; @q:20,6 i3 i3 i1 ceil_mode=b1; @n:2,1 i2 i2 ceil_mode=b1; @n:2,1 i4 i3 i1 ceil_mode=b1; @c:2,3 i2 i3 i0 i3 ceil_mode=b1; @n:0,9 i3", FLOATS "iC", .define = define_max_pool, .back = back_max_pool, .grad_ulps = 16, .flags = ORACLE_ZERO},
     {"max_pool2d", "@n:2,5,6 i2; @n:1,2,5,6 l3,2 i2 l1,0 return_indices=b1; @c:2,5,6 i3 i2 i1 return_indices=b1; @n:2,5,6 i2 i1 i0 l2,1 b1 b1; @q:2,6,6 i2 i1 return_indices=b1; @q:9,5,3 l2,1 l2,1 l1,0 return_indices=b1", FLOATS "i", .define = define_max_pool, .back = back_max_pool, .grad_ulps = 16, .flags = ORACLE_ZERO},
     {"max_pool3d", "@n:1,4,5,3 i2; @n:1,2,4,5,3 l2,3,1 i1 l1,1,0 return_indices=b1; @c:1,4,4,4 i2 return_indices=b1", FLOATS, .define = define_max_pool, .back = back_max_pool, .grad_ulps = 16, .flags = ORACLE_ZERO},
     {"max_unpool1d", "@n:2,4 @s8:2,4 i2; @n:1,2,3 @s6:1,2,3 i3 i2 i1 l6; @n:2,4 @s9:2,4 i2 output_size=i9", FLOATS "i", .define = define_max_unpool, .grad_ulps = 2, .flags = ORACLE_SCALED | LINEAR},
     {"max_unpool2d", "@n:2,2,2 @s16:2,2,2 i2; @n:1,2,2,2 @s16:1,2,2,2 l2,3 i2; @n:2,2,2 @s20:2,2,2 i2 output_size=l5,4", FLOATS, .define = define_max_unpool, .grad_ulps = 2, .flags = LINEAR},
     {"max_unpool3d", "@n:1,2,2,2 @s64:1,2,2,2 i2; @n:1,1,2,2,2 @s64:1,1,2,2,2 i2 i2 i0 l1,1,4,4,4", FLOATS, .define = define_max_unpool, .grad_ulps = 2, .flags = LINEAR},
-    {"avg_pool1d", "@n:2,9 i3; @n:2,3,9 i3 i2 i1; @n:2,8 i3 i2 i1 b1; @n:2,8 i3 i2 i1 b1 b0; @q:2,9 i3; @n:0,9 i3", FLOATS, .define = define_avg_pool, SUMS, .flags = ORACLE_SCALED | LINEAR},
+    {"avg_pool1d", "@n:2,9 i3; @n:2,3,9 i3 i2 i1; @n:2,8 i3 i2 i1 b1; @n:2,8 i3 i2 i1 b1 b0; @n:2,1 i2 i2 ceil_mode=b1; @n:2,1 i4 i3 i1 b1; @n:2,1 i4 i3 i1 b1 b0; @q:2,9 i3; @n:0,9 i3", FLOATS, .define = define_avg_pool, SUMS, .flags = ORACLE_SCALED | LINEAR},
     {"avg_pool2d", "@n:2,5,6 i2; @n:1,2,5,6 l3,2 i2 l1,0; @n:2,5,6 i3 i2 i1 b1; @n:2,5,6 i3 i2 i1 b1 b0", FLOATS, .define = define_avg_pool, SUMS, .flags = LINEAR},
     {"avg_pool3d", "@n:1,4,5,3 i2; @n:1,2,4,5,3 l2,3,1 i1 l1,1,0 count_include_pad=b0; @n:1,4,4,5 i3 i2 i1 b1", FLOATS, .define = define_avg_pool, SUMS, .flags = LINEAR},
-    {"adaptive_avg_pool1d", "@n:2,9 i3; @n:2,3,7 i5; @n:2,3 i7; @n:0,9 i3", FLOATS, .define = define_adaptive_pool, SUMS, .flags = ORACLE_SCALED | LINEAR},
-    {"adaptive_avg_pool2d", "@n:2,5,6 i2; @n:1,2,5,6 l3,6", FLOATS, .define = define_adaptive_pool, SUMS, .flags = LINEAR},
+    {"adaptive_avg_pool1d", "@n:2,9 i3; @n:2,3,7 i5; @n:2,3 i7; @n:2,3 i0; @n:0,9 i3", FLOATS, .define = define_adaptive_pool, SUMS, .flags = ORACLE_SCALED | LINEAR},
+    {"adaptive_avg_pool2d", "@n:2,5,6 i2; @n:1,2,5,6 l3,6; @n:1,2,5,6 l0,3; @n:1,2,5,6 l2,0", FLOATS, .define = define_adaptive_pool, SUMS, .flags = LINEAR},
     {"adaptive_avg_pool3d", "@n:1,4,5,3 i2; @n:1,2,4,5,3 l4,1,2", FLOATS, .define = define_adaptive_pool, SUMS, .flags = LINEAR},
 
     {"pad", "@n:5 l1,2; @n:2,4 l-1,2,3,0 value=f1.5; @n:2,4 l-1,-2; @n:2,5 l2,1 s'reflect'; @n:2,5 l3,1,1,0 s'replicate'; @n:2,5 l2,5 s'circular'; @n:2,5 l-1,3 s'circular'; @n:2,5 l3,-2 s'circular'; @n:2,5 l-1,-2 s'circular'; @n:2,5 l1,-3 s'replicate'; @n:2,5 l-3,1 s'reflect'; @n:3,5 l2,-1,-1,1 s'reflect'; @n:0,3 l1,1; @q:9 l1,1", FLOATS "ci?", .define = define_pad, .grad_ulps = 16, .flags = LINEAR},
