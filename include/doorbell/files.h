@@ -20,9 +20,11 @@
  * when their tensor is assigned or realized; that makes it float32.
  *
  * Threads: an open file is read by any number at a time.
+ *
  * A .pth is a pickle: nothing in it is ever called. What torch.save has made of
  * {'model': net.state_dict()} holds "model.0.weight". Any object but a
- * tensor, number, string or plain container is listed with dtype BELL_DEFAULT.
+ * tensor, number, string or plain container is listed with dtype BELL_DEFAULT,
+ * and so is what lies in an .npz beside its arrays.
  * Names are UTF-8 without control characters.
  * src: docs/gguf.md of the ggml project, versions 2 and 3; the description of
  * safetensors in its README; numpy.lib.format's description of .npy.

@@ -55,7 +55,8 @@ read_member_header(struct zip_member *member, struct npy_header *out_header)
     return status;
 }
 
-/* An array of what tensors lack has a place in the list, and no value. */
+/* An array of what tensors lack, and a member that is not an array, have a
+ * place in the list, and no value. */
 static BELL_MUST_CHECK bell_status
 add_unknown_array(struct bell_file *file, const char *name,
                   const struct zip_member *member)
@@ -66,6 +67,14 @@ add_unknown_array(struct bell_file *file, const char *name,
                                  .base_bytes = member->n_bytes};
 
     return file_add_array(file, name, &none, &tensor);
+}
+
+static bool
+is_npy_name(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n >= 5 && strcmp(name + n - 4, ".npy") == 0;
 }
 
 static BELL_MUST_CHECK bell_status
@@ -81,11 +90,8 @@ add_npz_member(struct bell_file *file, struct zip_member *member)
     bell_status status;
     char *name;
 
-    if (n_name < 5 || strcmp(member->name + n_name - 4, ".npy") != 0)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "member '%.80s': neither an array of NumPy (.npy) "
-                         "nor a file of PyTorch",
-                         member->name);
+    if (!is_npy_name(member->name))
+        return add_unknown_array(file, member->name, member);
     name = host_strdup(member->name);
     if (!name)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a name");
@@ -106,7 +112,7 @@ file_read_zip(struct bell_file *file)
 {
     struct zip_member *member;
     const char *slash;
-    size_t i;
+    size_t i, n_arrays = 0;
 
     BELL_TRY(zip_open(file->data, file->size_bytes, &file->zip));
     for (i = 0; i < file->zip.n_members; i++) {
@@ -114,7 +120,13 @@ file_read_zip(struct bell_file *file)
         slash = strchr(member->name, '/');
         if (slash && strcmp(slash, "/data.pkl") == 0)
             return file_read_torch(file, member);
+        n_arrays += is_npy_name(member->name);
     }
+    if (file->zip.n_members > 0 && n_arrays == 0)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "member '%.80s': neither an array of NumPy (.npy) "
+                         "nor a file of PyTorch",
+                         file->zip.members[0].name);
     for (i = 0; i < file->zip.n_members; i++)
         BELL_TRY(add_npz_member(file, &file->zip.members[i]));
     return BELL_OK;

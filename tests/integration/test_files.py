@@ -287,7 +287,8 @@ def refuses(tap, files, what, content, part, ending='.gguf', name='x'):
     path = files.write('bad' + ending, content)
     tap.check(f'refuses {what}', expect_json_error(
         run('eval', 'w', '--in', f'w={path}:{name}', '--json'),
-        6 if part in ('GGUF of version', 'not one of', 'of type') else 1, part))
+        6 if part in ('GGUF of version', 'not one of', 'of type',
+                      'neither an array of NumPy') else 1, part))
 
 
 def check_refusals(tap, files):
@@ -381,6 +382,20 @@ def check_names(tap, files):
         path = files.write('names.npz', whole.getvalue())
         tap.check(f'the name {name!r} in .npz', expect(
             run('eval', 'w', '--in', f'w={path}:{name}'), code))
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, 'w') as archive:
+        archive.writestr('readme.txt', 'what w is')
+        archive.writestr('w.npy', array)
+    path = files.write('readme.npz', whole.getvalue())
+    tap.check('a text beside an array in .npz', expect(
+        run('eval', 'w', '--in', f'w={path}:w'), 0) + expect(
+            run('eval', 'w', '--in', f'w={path}:readme.txt'), 6,
+            err='readme.txt'))
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, 'w') as archive:
+        archive.writestr('readme.txt', 'nothing')
+    refuses(tap, files, 'a zip archive without an array', whole.getvalue(),
+            'neither an array of NumPy')
     for bad in (b'\xc3', b'\xc3(', b'\xff', b'\xe2\x82', b'\xed\xa0\x80',
                 b'\xc0\x80', b'\xf4\x90\x80\x80', b'a\n', b'\x7f',
                 b'\xc2\x9b', b'\x80'):
