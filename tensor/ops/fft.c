@@ -7,7 +7,8 @@
  * a product of its own up to MAX_DIRECT, and beyond that a convolution
  * (Bluestein), done by transforms of a power of two.
  *
- * Angles are reduced as integers and computed in float64.
+ * Angles are reduced as integers and computed in float64, or without that to
+ * an eighth of a turn and in float32.
  */
 #include "doorbell/fft.h"
 
@@ -27,6 +28,33 @@
 
 /* ---- tables ---- */
 
+static const struct uop *
+times_int(struct bell_context *ctx, const struct uop *u, int64_t c)
+{
+    return tn_mul(ctx, u, tn_int(ctx, UOP_I64, c));
+}
+
+/* cos(2 pi at / n) of integers 0 <= at < n, n a multiple of 4, where there is
+ * no float64: at is a number of quarter turns and the rest, an eighth at most,
+ * so that little of the angle is lost when it becomes float32. */
+static const struct uop *
+cos_of_eighth(struct bell_context *ctx, const struct uop *at, int64_t n)
+{
+    const struct uop *one = tn_int(ctx, UOP_I64, 1), *turns, *x, *u, *is_odd;
+
+    assert(n % 4 == 0);
+    turns = tn_alu2(ctx, UOP_IDIV, tn_add_c(ctx, at, (double)(n / 8)),
+                    tn_int(ctx, UOP_I64, n / 4));
+    x = tn_sub(ctx, at, times_int(ctx, turns, n / 4));
+    x = tn_mul_c(ctx, tn_cast(ctx, x, UOP_F32), 2 * PI / (double)n);
+    is_odd = tn_eq(ctx, tn_and(ctx, turns, one), one);
+    u = tn_where(ctx, is_odd, tn_sin(ctx, x), tn_cos(ctx, x));
+    /* -sin after one quarter, -cos after two */
+    turns = tn_alu2(ctx, UOP_SHR, tn_add(ctx, turns, one), one);
+    turns = tn_eq(ctx, tn_and(ctx, turns, one), one);
+    return tn_where(ctx, turns, tn_neg(ctx, u), u);
+}
+
 /* cos(2 pi at / n) of integers, in memory of its own. */
 static const struct uop *
 make_cos(struct bell_context *ctx, const struct uop *at, int64_t n,
@@ -35,15 +63,13 @@ make_cos(struct bell_context *ctx, const struct uop *at, int64_t n,
     const struct uop *u =
         tn_alu2(ctx, UOP_FLOORMOD, at, tn_int(ctx, UOP_I64, n));
 
-    u = tn_mul_c(ctx, tn_cast(ctx, u, UOP_F64), 2 * PI / (double)n);
-    u = tn_cast(ctx, tn_cos(ctx, u), dtype);
+    if (dtype == UOP_F32 && !tensor_device_has_f64(ctx)) {
+        u = cos_of_eighth(ctx, u, n);
+    } else {
+        u = tn_mul_c(ctx, tn_cast(ctx, u, UOP_F64), 2 * PI / (double)n);
+        u = tn_cast(ctx, tn_cos(ctx, u), dtype);
+    }
     return tn_wrap(ctx, UOP_CONTIGUOUS, u);
-}
-
-static const struct uop *
-times_int(struct bell_context *ctx, const struct uop *u, int64_t c)
-{
-    return tn_mul(ctx, u, tn_int(ctx, UOP_I64, c));
 }
 
 /* The matrix of an n-point transform of planes, (2 n, n_planes * n): out (p, k)

@@ -152,6 +152,11 @@ def check_simulated(tap, few):
                                    ('QCOM@sim:a740', 40, 10),
                                    ('QCOM@sim:a750-msm', 40, 11)):
         check_device(tap, device, 20 if few else programs, seed)
+    for name in ('fft', 'rfft', 'irfft', 'stft'):
+        done = run('fuzz', 'QCOM@sim:a740', '--each', '--function', name)
+        tap.check(f'{name} without float64', expect(
+            done, 0, out='(0 refused)') + expect(
+                done, 0, out=': 0 calls differ'))
 
 
 FLOATS = {'float16': (10, 5), 'bfloat16': (7, 8), 'float32': (23, 8),
