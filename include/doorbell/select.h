@@ -125,7 +125,8 @@ enum bell_interpolation {
 /* The element a share q of the way through the order along an axis
  * (BELL_FLAT: of all). q: float, shape () or (m); NaN where it is outside of
  * 0..1. The result has q's axis in front. NaN where x has one; float dtypes,
- * not of no elements. */
+ * not of no elements. Two elements that it lies between have their shares of
+ * the gradient, also where they are equal. */
 BELL_API struct bell_tensor *
 bell_quantile(struct bell_tensor *x, struct bell_tensor *q, int axis,
               bool keepdim, enum bell_interpolation interpolation);

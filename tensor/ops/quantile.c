@@ -289,7 +289,8 @@ bell_mode(struct bell_tensor *x, int axis, bool keepdim,
 
 /* ---- quantiles ---- */
 
-/* a + w (b - a), from the nearer end; of equals that, also infinite ones. */
+/* a + w (b - a), from the nearer end; of equals that, also infinite ones: as
+ * two elements they have their shares of the gradient all the same. */
 static const struct uop *
 between_two(struct bell_context *ctx, const struct uop *a, const struct uop *b,
             const struct uop *w)
@@ -300,7 +301,7 @@ between_two(struct bell_context *ctx, const struct uop *a, const struct uop *b,
     low = tn_add(ctx, a, tn_mul(ctx, d, w));
     high = tn_sub(ctx, b, tn_mul(ctx, d, rest));
     low = tn_where(ctx, tn_lt(ctx, w, tn_num(ctx, w, 0.5)), low, high);
-    return tn_where(ctx, tn_eq(ctx, a, b), a, low);
+    return tensor_surrogate(ctx, tn_where(ctx, tn_eq(ctx, a, b), a, low), low);
 }
 
 /* The elements at k of the order, k < n of `size` along the axis. */

@@ -652,6 +652,15 @@ test_quantiles(void **state)
                       &x, 1, &grad),
         BELL_OK);
     EXPECT(grad, 1, 1, .2, .8);
+    /* equal elements are two, each with its share */
+    x = T(V(1, -0.0, 1, 0, INFINITY, INFINITY), 6);
+    assert_int_equal(
+        bell_gradient(
+            bell_sum(bell_quantile(x, T(V(.52, .9), 2), 0, false, BELL_LINEAR),
+                     BELL_NO_DIMS, false),
+            &x, 1, &grad),
+        BELL_OK);
+    EXPECT_NEAR(grad, 1e-9, .4, 0, .6, 0, .5, .5);
     EXPECT_ERROR(bell_quantile(I(V(1), 1), half, 0, false, BELL_LINEAR),
                  "bell_quantile: of int64 (1,), shares float64 (1,); floats "
                  "are needed, the shares in a list");

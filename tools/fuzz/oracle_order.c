@@ -658,7 +658,8 @@ define_logcumsumexp(struct oracle *o)
     "i1; @n:5,1 i1"
 #define MIDDLE "@c:9; @c:3,4 keepdim=b1; @b:12; @n:; "
 #define SHARES                                                                 \
-    "@n:9 f0.3; @n:9 f0.25; @n:3,5 f0.5 i1; @n:3,5 @p:2 i0 b1; @q:9 f0.5; "    \
+    "@n:9 f0.3; @c:9 f0.3; @n:9 f0.25; @n:3,5 f0.5 i1; @n:3,5 @p:2 i0 b1; "    \
+    "@q:9 f0.5; "                                                              \
     "@n:2,9 @u:3 i-1; @n:5 f0; @n:5 f1; @n:5 f1.5; @n: f0.3; @n:1,3 f0.7 i0; " \
     "@n:9 f0.3 -  b0 s'lower'; @n:9 f0.3 - b0 s'higher'; @n:9 f0.3 - b0 "      \
     "s'nearest'; @n:4,6 f0.5 i1 b0 s'nearest'; @n:9 f0.3 - b0 s'midpoint'; "   \
