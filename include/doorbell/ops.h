@@ -413,7 +413,8 @@ BELL_API struct bell_tensor *bell_outer(struct bell_tensor *x,
 BELL_API struct bell_tensor *bell_einsum(const char *formula,
                                          struct bell_tensor *const *tensors,
                                          uint32_t n);
-/* x @ weight^T + bias: weight[out, in]; bias[out] or NULL. */
+/* x @ weight^T + bias: weight[out, in]; bias[out] or NULL. A weight[in] takes
+ * no bias, and the result has no last axis. */
 BELL_API struct bell_tensor *bell_linear(struct bell_tensor *x,
                                          struct bell_tensor *weight,
                                          struct bell_tensor *bias);
@@ -647,9 +648,10 @@ BELL_API struct bell_tensor *bell_binary_cross_entropy_with_logits(
 /* out_grads[i] = d loss / d targets[i], tensors of the targets' shapes and
  * dtypes; zeros where the loss does not depend on a target. Refused where it
  * depends on none because it was realized or read before: a value in memory
- * has no history. loss: one element, float. Targets are float; two tensors that denote one value, by
- * bell_alias or by a bell_assign before both were marked, are refused. The
- * gradients are graphs like any other and can be differentiated again. */
+ * has no history. loss: one element, float. Targets are float; two tensors
+ * that denote one value, by bell_alias or by a bell_assign before both were
+ * marked, are refused. The gradients are graphs like any other and can be
+ * differentiated again. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_gradient(struct bell_tensor *loss, struct bell_tensor *const *targets,
               uint32_t n, struct bell_tensor **out_grads);

@@ -168,8 +168,9 @@ call_split(struct fn_args *args)
         call->n_results = A[1].n;
         return NULL;
     }
-    if (A[1].ints[0] <= 0)
-        return fn_fail(args, "parts of size %lld", (long long)A[1].ints[0]);
+    if (A[1].ints[0] < 0 || (A[1].ints[0] == 0 && size > 0))
+        return fn_fail(args, "parts of size %lld of an axis of size %lld",
+                       (long long)A[1].ints[0], (long long)size);
     n = size ? (size - 1) / A[1].ints[0] + 1 : 1;
     if (!fits_results(args, n))
         return NULL;

@@ -228,14 +228,16 @@ bell_linear(struct bell_tensor *x, struct bell_tensor *weight,
     uint32_t n = bias ? 3 : 2;
     struct bell_context *ctx;
     enum uop_dtype dtype;
-    const struct uop *u;
+    const struct uop *u, *w;
+    uint32_t rank;
 
     if (!tensor_takes_n(__func__, all, n, &out))
         return out;
     ctx = tensor_at(x)->ctx;
-    if (tensor_at(weight)->shape->n != 2 || tensor_at(x)->shape->n == 0 ||
+    rank = tensor_at(weight)->shape->n;
+    if ((rank != 2 && (rank != 1 || bias)) || tensor_at(x)->shape->n == 0 ||
         tensor_at(x)->shape->d[tensor_at(x)->shape->n - 1] !=
-            tensor_at(weight)->shape->d[1])
+            tensor_at(weight)->shape->d[rank - 1])
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "x of shape %s by a weight of shape %s", SHAPE_OF(x),
                            SHAPE_OF(weight));
@@ -247,13 +249,16 @@ bell_linear(struct bell_tensor *x, struct bell_tensor *weight,
                            SHAPE_OF(bias), SHAPE_OF(weight));
     dtype = tensor_wide_dtype(tensor_result_dtype(all, n, NULL));
     u = tn_cast(ctx, tensor_node(x), dtype);
+    w = tn_cast(ctx, tensor_node(weight), dtype);
+    if (rank == 1)
+        w = tn_unsqueeze(ctx, w, 0);
     if (tensor_at(x)->shape->n == 1)
         u = tn_unsqueeze(ctx, u, 0);
-    u = multiply(ctx, u,
-                 tn_swap(ctx, tn_cast(ctx, tensor_node(weight), dtype), 0, 1),
-                 bias != NULL);
+    u = multiply(ctx, u, tn_swap(ctx, w, 0, 1), bias != NULL);
     if (tensor_at(x)->shape->n == 1)
         u = tn_squeeze(ctx, u, 1);
+    if (rank == 1 && !tn_bad(u))
+        u = tn_squeeze(ctx, u, 1u << (tn_rank(ctx, u) - 1));
     if (bias)
         u = tn_add(ctx, u, widened(ctx, bias, dtype));
     return tensor_new(ctx, __func__, tn_cast(ctx, u, dtype));

@@ -128,12 +128,13 @@ define_linear(struct oracle *o)
     const struct oracle_array *x = oracle_t(o, 0), *w = oracle_t(o, 1);
     const struct oracle_array *bias = oracle_t(o, 2);
     int64_t d[BELL_MAX_RANK];
-    size_t n = (size_t)w->d[0], inner = (size_t)w->d[1], i, j, k;
+    size_t n = w->rank == 1 ? 1 : (size_t)w->d[0];
+    size_t inner = (size_t)w->d[w->rank - 1], i, j, k;
     struct oracle_array *out;
 
     memcpy(d, x->d, sizeof(d));
     d[x->rank - 1] = w->d[0];
-    out = oracle_out(o, x->dtype, d, x->rank);
+    out = oracle_out(o, x->dtype, d, x->rank - (w->rank == 1));
     oracle_scales(o, out);
     for (i = 0; i < out->n / n; i++) {
         for (j = 0; j < n; j++) {
@@ -424,7 +425,7 @@ static const struct oracle_row rows[] = {
     {"dot", "@n:40 @n:40; @n:0 @n:0", FLOATS "i", .define = define_matmul, COMMON},
     {"outer", "@n:5 @n:7", FLOATS "i", .define = define_outer, COMMON},
     {"addmm", "@n:5,4 @n:5,7 @n:7,4; @n:4 @n:5,7 @n:7,4 f0.5 f-2; @n:1,4 @n:5,7 @n:7,4; @q:5,4 @n:5,7 @n:7,4 beta=f0; @c:5,4/i @c:5,7/i @c:7,4/i f3 f-2", FLOATS, .define = define_addmm, COMMON},
-    {"linear", "@n:5,7 @n:4,7; @n:2,5,7 @n:4,7 @n:4; @n:7 @n:4,7", FLOATS, .define = define_linear, COMMON},
+    {"linear", "@n:5,7 @n:4,7; @n:2,5,7 @n:4,7 @n:4; @n:7 @n:4,7; @n:7 @n:7; @n:2,5,7 @n:7", FLOATS, .define = define_linear, COMMON},
     /* halves: the weights are rounded to them, docs/explanation/math.md */
     {"scaled_dot_product_attention", "@n:2,5,8 @n:2,7,8 @n:2,7,4; @n:2,5,8 @n:2,7,8 @n:2,7,4 @b:5,7; @n:1,9,8 @n:1,3,8 @n:1,3,4 @b:9,3; @n:2,5,8 @n:2,7,8 @n:2,7,4 @n:5,7; @n:2,5,8 @n:2,7,8 @n:2,7,4 is_causal=b1; @n:2,5,8 @n:2,7,8 @n:2,7,4 scale=f0.1; @c:1,16,16 @c:1,16,16 @n:1,16,16 @b:16,16; @n:6,5,8 @n:2,7,8 @n:2,7,4 enable_gqa=b1; @n:4,3,8 @n:1,7,8 @n:2,7,4 @b:3,7 enable_gqa=b1", FLOATS, .define = define_attention, .ulps = 24, .half = 0x1p-6, .grad_ulps = 400, .slope_scale = 1, .flags = ORACLE_ZERO | ORACLE_GRAD},
     {"layer_norm", "@n:5,9 l9; @n:2,3,4 l3,4 @p:3,4 @n:3,4; @n:4,9 l9 @p:9; @e:2,4 l4", FLOATS, .define = define_layer_norm, .back = back_layer_norm, NORMS, .flags = ORACLE_SCALED | ORACLE_ZERO},
