@@ -154,9 +154,15 @@ plan_item(struct index_plan *p, const char *call,
                         i, handle_fate(item->tensor, fate, sizeof(fate)));
             return false;
         }
-        if (!t || t->ctx != p->ctx ||
-            (!(t->flags & TENSOR_ERROR) && !uop_dtype_infos[t->dtype].is_int)) {
-            fail_item(p, call, i, "not an integer tensor of this context");
+        if (!t || t->ctx != p->ctx) {
+            fail_item(p, call, i,
+                      t ? "a tensor of another context" : "the tensor is NULL");
+            return false;
+        }
+        if (!(t->flags & TENSOR_ERROR) && !uop_dtype_infos[t->dtype].is_int) {
+            tensor_fail(p->ctx, call, BELL_BAD_DTYPE,
+                        "item %u: a tensor of %s; an index is of integers", i,
+                        bell_dtype_name((enum bell_dtype)t->dtype));
             return false;
         }
         p->index[p->n_index] = item->tensor;

@@ -441,7 +441,9 @@ read_operand(struct einsum *e, const char *formula, const char **at,
     }
     if (k < tensor_at(t)->shape->n)
         return fail_formula(e->ctx, formula, *at,
-                            "fewer letters than the operand has axes");
+                            **at && **at != ',' && **at != '-'
+                                ? "not a letter, \",\" or \"->\""
+                                : "fewer letters than the operand has axes");
     return true;
 }
 

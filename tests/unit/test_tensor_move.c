@@ -361,7 +361,8 @@ test_tensor_index(void **state)
               bell_by(hidden(I(V(3, 1, 0), 3)))),
            0, 1, 0);
     EXPECT_ERROR(AT(x, bell_by(COUNT(2))),
-                 "bell_index: item 0: not an integer tensor of this context");
+                 "bell_index: item 0: a tensor of float64; an index is of "
+                 "integers");
     EXPECT_ERROR(AT(x, bell_by(i), bell_by(I(V(1, 2, 3), 3))),
                  "bell_index: the index tensors' shapes do not broadcast, (2,) "
                  "the first");

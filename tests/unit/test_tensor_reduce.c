@@ -428,6 +428,9 @@ test_einsum(void **state)
     EXPECT_ERROR(bell_einsum("i->i", BELL_TENSORS(a)),
                  "bell_einsum: \"i->i\", column 2: fewer letters than the "
                  "operand has axes");
+    EXPECT_ERROR(bell_einsum("i.j", BELL_TENSORS(a)),
+                 "bell_einsum: \"i.j\", column 2: not a letter, \",\" or "
+                 "\"->\"");
     EXPECT_ERROR(bell_einsum("ij->ik", BELL_TENSORS(a)),
                  "bell_einsum: \"ij->ik\", column 6: the letter is in no "
                  "operand");
