@@ -33,7 +33,8 @@ def large(x, size):
 # PyTorch has no gradient, or 'refused' where it refuses the call; words,
 # separated by ' | ', of which one is in the case or is a dtype ('': any); what
 # differs and why, for the page. A fifth item says at which elements values or
-# gradients may differ, by ours, PyTorch's and the call's tensors.
+# gradients may differ, by ours, PyTorch's and the call's tensors. Words that no
+# case of the comparison has: the row is for the page alone.
 WANTED = [
     (CONVERSIONS, 'value', '',
      'A float outside of an integer dtype becomes its least or greatest '
@@ -42,8 +43,10 @@ WANTED = [
     ('sum cumsum', 'value', 'yuint',
      'Each float is converted to the integer dtype first, likewise.'),
     ('tensor full full_like', 'refused', 'yint | yuint | yfloat16',
-     'A number of the caller is converted like an element, and to infinity '
-     'beyond a float dtype. PyTorch refuses it.'),
+     'A float of the caller is converted like an element: 300.0 is 255 in '
+     'uint8, and 1e6 infinity in float16. PyTorch refuses it, but for '
+     'infinities in `tensor`. A whole number that does not fit is refused, '
+     'and -1 is 255 in uint8, as in PyTorch.'),
     ('float8_e4m3fn to', 'value', 'yfloat8 | @x',
      'A float beyond 448 is NaN in float8_e4m3fn, as the dtype has no '
      'infinity. PyTorch 2.15 gives 448 for all but NaN.',
@@ -123,8 +126,48 @@ WANTED = [
      'gradient', '@q',
      'A NaN that makes the result NaN takes no gradient.'),
     ('quantile nanquantile', 'refused', '',
-     'A q outside 0..1 counts as 0 or 1. The quantile of no elements is '
-     'NaN.'),
+     'A q outside 0..1 gives NaN: q may be a tensor, which is not read before '
+     'the graph runs. PyTorch refuses it.'),
+    ('quantile nanquantile', 'value', 'infinities',
+     'Between two equal infinities lies that infinity. PyTorch subtracts '
+     'them, which is NaN.'),
+    ('histc', 'refused', 'nan | inf',
+     'Without a range, and with an element that is not finite, no element is '
+     'counted. PyTorch reads the elements and refuses.'),
+    ('multinomial', 'refused', 'weights',
+     'Where nothing can be drawn, and from a row with a weight that is '
+     'negative or not finite, the index is -1: weights are not read before '
+     'the graph runs. PyTorch refuses them.'),
+    ('mode', 'value', 'several nan',
+     'NaN are not equal to each other, so one never counts twice. PyTorch '
+     'counts them as equal.'),
+    ('searchsorted bucketize', 'value', 'nan',
+     'NaN is the greatest number, so a NaN of the sequence is found. PyTorch '
+     'puts NaN behind all.'),
+    ('any all', 'shape', 'dim=[]',
+     'An empty list of axes is all axes, as for `sum`. PyTorch reduces none '
+     'here, and all in `sum`.'),
+    ('index_add', 'value', 'alpha of integers',
+     'An alpha that is not whole multiplies integers before the product '
+     'is converted. PyTorch converts alpha first: 0.5 is 0.'),
+    ('addmm', 'value', 'alpha=0',
+     'A factor alpha of 0 multiplies, so infinity and NaN give NaN. PyTorch '
+     'leaves the product out.'),
+    ('matrix_rank', 'value', 'rtol=0',
+     'With a tolerance of 0 rounded singular values count. Which are exactly '
+     '0 depends on the algorithm.'),
+    ('logsumexp logcumsumexp', 'gradient', '3e38',
+     'The slopes are the shares of each term, which sum to 1. PyTorch '
+     'computes them from the rounded result: equal terms of 3e38 get 1 each, '
+     'and in logcumsumexp one of minus infinity gets NaN.'),
+    ('matmul mm bmm mv dot linear conv1d conv2d conv3d', 'refused',
+     'mixed dtypes',
+     'Operands of several dtypes get the dtype of a sum of them. PyTorch '
+     'wants one dtype.'),
+    ('cross_entropy nll_loss', 'refused', 'yint32',
+     'Classes may be of any integer dtype.'),
+    ('maximum minimum hypot atan2 isclose allclose', 'refused', 'numbers',
+     'An operand may be a number.'),
     ('bincount', 'dtype', '@n',
      'Counts have the dtype of the weights.'),
     ('repeat_interleave', 'shape gradient none refused', ':0 | i9',
@@ -347,6 +390,31 @@ listed here is a fault.
 |---|---|
 """
 
+# Calls that PyTorch takes and we refuse, and why.
+NARROWER = [
+    ('mse_loss l1_loss huber_loss smooth_l1_loss kl_div',
+     'Operands of several shapes are refused. PyTorch broadcasts them, and '
+     'warns that it is likely a mistake.'),
+    ('one_hot',
+     'num_classes must be given and positive. PyTorch counts the classes in '
+     'the elements, which are not read here before the graph runs.'),
+    ('cat',
+     'An empty tensor of one axis beside tensors of more axes is refused, as '
+     'its shape does not fit. PyTorch leaves it out, for old programs.'),
+    ('movedim', 'One axis is moved. `permute` moves several.'),
+    ('square', 'bool is refused, as for other products of numbers.'),
+    ('where', 'A condition must be bool. PyTorch takes uint8, and warns.'),
+    ('softplus', 'beta must be greater than 0. PyTorch divides by 0.'),
+    ('linspace', 'bool is refused, also for 0 steps.'),
+]
+
+MIDDLE = """
+PyTorch takes these calls, and they are refused here:
+
+| functions | refused |
+|---|---|
+"""
+
 END = """
 Where a result is NaN, its gradient may be any number. Singular vectors and eigenvectors
 may have the other sign, and the vectors of a full U or Vh beyond the singular values are any
@@ -367,9 +435,12 @@ def page():
     rows = ''.join(
         f"| {', '.join(f'`{name}`' for name in names.split())} | {why} |\n"
         for names, _, _, why, *_ in WANTED)
+    narrower = ''.join(
+        f"| {', '.join(f'`{name}`' for name in names.split())} | {why} |\n"
+        for names, why in NARROWER)
     end = END.format(absent=', '.join(f'`{name}`' for name in ABSENT),
                      random=', '.join(f'`{name}`' for name in RANDOM))
-    return PAGE + rows + '\n' + '\n\n'.join(
+    return PAGE + rows + MIDDLE + narrower + '\n' + '\n\n'.join(
         textwrap.fill(part, 100, break_long_words=False,
                       break_on_hyphens=False)
         for part in end.strip().split('\n\n')) + '\n'
