@@ -119,6 +119,11 @@ WANTED = [
      'the index and the gradient. PyTorch does not say which.'),
     ('median nanmedian', 'refused', 'keepdim',
      '`keepdim` is taken without `dim`.'),
+    ('quantile nanquantile', 'gradient', '@c',
+     'Among equal elements the gradient belongs to those that a stable sort '
+     'puts beside the quantile. PyTorch promises none.'),
+    ('adaptive_avg_pool1d adaptive_avg_pool2d', 'none', 'i0 | l0 | ,0',
+     'A result of size 0 gives gradients of 0. PyTorch has none.'),
     ('kthvalue', 'value gradient', '@c | @q',
      'Among equal elements the index, and with it the gradient, belongs to '
      'the one that a stable sort puts there. PyTorch promises none.'),
