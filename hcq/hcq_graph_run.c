@@ -140,13 +140,11 @@ emit_moment(const struct hcq_graph *graph, struct graph_copy *copy,
 {
     struct hcq_cs *cs = hcq_stream_cs(copy->streams[queue]);
     bool any_far = false;
-    uint32_t w;
 
-    for (w = 0; waiters >> w; w++) {
-        const struct hcq_signal *near = hcq_graph_near(graph, copy, queue, w);
+    for (; waiters; waiters &= waiters - 1) {
+        const struct hcq_signal *near = hcq_graph_near(
+            graph, copy, queue, (uint32_t)__builtin_ctzll(waiters));
 
-        if (!(waiters >> w & 1))
-            continue;
         if (near)
             hcq_cs_signal(cs, near, moment);
         any_far |= !near;
