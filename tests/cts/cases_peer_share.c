@@ -391,7 +391,7 @@ const struct cts_case cts_peer_share_cases[] = {
     {"peer import destroy order", any_order},
     {"peer import, owner closed", owner_closes},
     {"peer bad descriptors", bad_descriptors},
-    {"peer import by a child", by_a_child},
+    {"peer import after a fork", by_a_child},
     {"peer import by other backends", by_other_backends},
     {"peer exported memory is not reused", not_reused},
     {NULL, NULL},
