@@ -214,6 +214,10 @@ join_positional(struct binding *b, uint32_t param, uint32_t *arg)
     while (*arg + n < call->n_args && !call->args[*arg + n].name &&
            may_join(b->params[param].kind, &call->args[*arg + n].value))
         n++;
+    if (n == 1 && b->params[param].kind == BELL_PARAM_INTS_SPREAD) {
+        b->values[param] = call->args[(*arg)++].value; /* is one, too */
+        return BELL_OK;
+    }
     items = fn_alloc(b->args, n * sizeof(*items) + 1);
     if (!items)
         return bell_fail(BELL_E_NO_MEMORY, "%s: %u arguments: out of memory",
@@ -398,6 +402,12 @@ convert_ints(struct binding *b, uint32_t k, struct fn_arg *arg)
     uint32_t i;
 
     assert(k < b->n_params);
+    if (value->kind == BELL_VALUE_INT) { /* needs no memory */
+        arg->n = 1;
+        arg->i = value->i;
+        arg->ints = &arg->i;
+        return BELL_OK;
+    }
     arg->n = is_list ? value->n_items : 1;
     ints = fn_alloc(b->args, (arg->n + 1) * sizeof(*ints));
     if (!ints)
