@@ -412,6 +412,8 @@ bell_multinomial(struct bell_tensor *weights, int64_t n, bool replacement)
                            "a network of sorting is for one size", &out))
         return out;
     w = keep_valid_rows(ctx, tn_widen(ctx, tensor_node(weights)));
+    if (tn_bad(w)) /* out of memory */
+        return tensor_new(ctx, __func__, w);
     d[0] = tensor_at(weights)->shape->d[0];
     d[rank - 1] = replacement ? n : size;
     if (!tensor_takes_shape(ctx, __func__, d, rank) ||
