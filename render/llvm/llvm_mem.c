@@ -23,8 +23,10 @@
 #define MAX_WIDE_STEPS 4 /* loads that make up a strided one */
 #define LINE_BYTES     64
 #define MAX_TERMS      4  /* of an index: 2 to the power of it */
-#define PAIRED         16 /* lanes whose every second element is looked for */
-#define MOST_RUNS      6  /* masked loads that take less time than a gather */
+#define PAIRED         16 /* lanes, at most, whose runs are looked for */
+/* Masked loads that take less time than a gather. observed: EPYC of Zen 4,
+ * 2026-11-30: 6 do, for 3 x 3 windows. */
+#define MOST_RUNS 6
 
 /* An access, taken apart. */
 struct llvm_access {
@@ -528,6 +530,48 @@ can_gather(const struct llvm_emit *e, const struct llvm_access *a)
     return has_gather(e, a) && a->gate_lanes > 1;
 }
 
+/* Two ways to load the same, of which `is_first` chooses one: blocks, and the
+ * value that each ends with. */
+struct two_ways {
+    LLVMBasicBlockRef block[2], join;
+};
+
+static void
+begin_two_ways(struct llvm_emit *e, LLVMValueRef is_first, struct two_ways *w)
+{
+    w->block[0] = llvm_new_block(e);
+    w->block[1] = llvm_new_block(e);
+    w->join = llvm_new_block(e);
+    e->ll->BuildCondBr(e->b, is_first, w->block[0], w->block[1]);
+    e->ll->PositionBuilderAtEnd(e->b, w->block[0]);
+}
+
+/* The first way is written; the second follows. */
+static void
+take_second_way(struct llvm_emit *e, struct two_ways *w)
+{
+    LLVMBasicBlockRef second = w->block[1];
+
+    w->block[0] = e->ll->GetInsertBlock(e->b);
+    e->ll->BuildBr(e->b, w->join);
+    e->ll->PositionBuilderAtEnd(e->b, second);
+}
+
+static LLVMValueRef
+join_two_ways(struct llvm_emit *e, LLVMTypeRef type, struct two_ways *w,
+              LLVMValueRef first, LLVMValueRef second)
+{
+    LLVMValueRef phi;
+
+    w->block[1] = e->ll->GetInsertBlock(e->b);
+    e->ll->BuildBr(e->b, w->join);
+    e->ll->PositionBuilderAtEnd(e->b, w->join);
+    phi = e->ll->BuildPhi(e->b, type, "");
+    llvm_add_incoming(e, phi, first, w->block[0]);
+    llvm_add_incoming(e, phi, second, w->block[1]);
+    return phi;
+}
+
 /* Which lanes lie as if each were `step` elements behind the one before it and
  * lane number `lane` where it is; *out_first is where lane 0 then lies. */
 static LLVMValueRef
@@ -634,7 +678,7 @@ counts_by_two(const struct uop *u, uint32_t depth)
 
 /* Into how many runs of consecutive elements such an index cuts the lanes:
  * each ends where a remainder by the runs' length begins again. 0: no
- * remainder is in it, or the runs are too many. */
+ * remainder is in it, or the runs or lanes are too many. */
 static uint32_t
 count_runs(const struct uop *u, unsigned lanes, uint32_t depth)
 {
@@ -648,7 +692,7 @@ count_runs(const struct uop *u, unsigned lanes, uint32_t depth)
         return n ? n : count_runs(u->src[1], lanes, depth + 1);
     }
     if ((u->op != UOP_IMOD && u->op != UOP_IDIV) ||
-        u->src[1]->op != UOP_BROADCAST)
+        u->src[1]->op != UOP_BROADCAST || lanes > PAIRED || lanes & (lanes - 1))
         return 0;
     by = u->src[1]->src[0];
     if (by->op != UOP_CONST || by->arg.i < 2 || by->arg.i >= lanes)
@@ -693,13 +737,13 @@ load_runs(struct llvm_emit *e, const struct llvm_access *a, uint32_t n,
 {
     LLVMTypeRef bits = e->ll->IntTypeInContext(e->ctx, a->lanes);
     LLVMTypeRef mask_type = e->ll->TypeOf(a->gate);
-    LLVMValueRef zero = llvm_i32(e, 0), one = llvm_i32(e, 1), v[2], phi;
+    LLVMValueRef zero = llvm_i32(e, 0), one = llvm_i32(e, 1), v[2];
     LLVMValueRef starts = find_run_starts(e, a), first[MOST_RUNS];
     LLVMValueRef mask[MOST_RUNS];
-    LLVMBasicBlockRef runs, apart, join;
+    struct two_ways ways;
     uint32_t i;
 
-    assert(n && n <= MOST_RUNS && a->lanes < 32);
+    assert(n && n <= MOST_RUNS && a->lanes <= PAIRED);
     e->has_runs = true;
     for (i = 0; i < n; i++) {
         LLVMValueRef args[2] = {starts, e->ll->ConstNull(e->t_i1)}, at, low;
@@ -717,25 +761,15 @@ load_runs(struct llvm_emit *e, const struct llvm_access *a, uint32_t n,
         at = e->ll->BuildCast(e->b, LLVMZExt, at, e->ll->TypeOf(v[1]), "");
         first[i] = alu32(e, LLVMSub, v[1], at);
     }
-    runs = llvm_new_block(e);
-    apart = llvm_new_block(e);
-    join = llvm_new_block(e);
-    e->ll->BuildCondBr(
-        e->b, e->ll->BuildICmp(e->b, LLVMIntEQ, starts, zero, ""), runs, apart);
-    e->ll->PositionBuilderAtEnd(e->b, runs);
+    begin_two_ways(e, e->ll->BuildICmp(e->b, LLVMIntEQ, starts, zero, ""),
+                   &ways);
     for (v[0] = other, i = 0; i < n; i++)
         v[0] = load_masked(
             e, a, e->ll->BuildGEP2(e->b, a->elem, a->base, &first[i], 1, ""),
             alu32(e, LLVMAnd, mask[i], a->gate), v[0]);
-    e->ll->BuildBr(e->b, join);
-    e->ll->PositionBuilderAtEnd(e->b, apart);
+    take_second_way(e, &ways);
     v[1] = gather(e, a, a->indices, other);
-    e->ll->BuildBr(e->b, join);
-    e->ll->PositionBuilderAtEnd(e->b, join);
-    phi = e->ll->BuildPhi(e->b, a->type, "");
-    llvm_add_incoming(e, phi, v[0], runs);
-    llvm_add_incoming(e, phi, v[1], apart);
-    return phi;
+    return join_two_ways(e, a->type, &ways, v[0], v[1]);
 }
 
 /* Lanes that lie in two runs of every second element, as where a convolution
@@ -744,8 +778,8 @@ static LLVMValueRef
 load_apart(struct llvm_emit *e, const struct uop *u,
            const struct llvm_access *a, LLVMValueRef other)
 {
-    LLVMBasicBlockRef runs, apart, join;
-    LLVMValueRef first[2], in[2], v[2], phi, all;
+    LLVMValueRef first[2], in[2], v[2], all;
+    struct two_ways ways;
     uint32_t n_runs = count_runs(u->src[1], a->lanes, 0);
 
     if (n_runs)
@@ -755,25 +789,15 @@ load_apart(struct llvm_emit *e, const struct uop *u,
     in[0] = in_line(e, a, 0, 2, &first[0]);
     in[1] = in_line(e, a, PAIRED - 1, 2, &first[1]);
     all = e->ll->BuildBinOp(e->b, LLVMOr, in[0], in[1], "");
-    runs = llvm_new_block(e);
-    apart = llvm_new_block(e);
-    join = llvm_new_block(e);
-    e->ll->BuildCondBr(e->b, all_hold(e, all, PAIRED), runs, apart);
-    e->ll->PositionBuilderAtEnd(e->b, runs);
+    begin_two_ways(e, all_hold(e, all, PAIRED), &ways);
     in[1] = e->ll->BuildSelect(
         e->b, in[0], e->ll->ConstNull(e->ll->TypeOf(in[0])), a->gate, "");
     in[0] = e->ll->BuildBinOp(e->b, LLVMAnd, in[0], a->gate, "");
     v[0] = load_second(e, a, first[0], in[0], other);
     v[0] = load_second(e, a, first[1], in[1], v[0]);
-    e->ll->BuildBr(e->b, join);
-    e->ll->PositionBuilderAtEnd(e->b, apart);
+    take_second_way(e, &ways);
     v[1] = gather(e, a, a->indices, other);
-    e->ll->BuildBr(e->b, join);
-    e->ll->PositionBuilderAtEnd(e->b, join);
-    phi = e->ll->BuildPhi(e->b, a->type, "");
-    llvm_add_incoming(e, phi, v[0], runs);
-    llvm_add_incoming(e, phi, v[1], apart);
-    return phi;
+    return join_two_ways(e, a->type, &ways, v[0], v[1]);
 }
 
 /* Lanes anywhere, each with a gate. A gather takes about as long as its lanes
@@ -783,8 +807,8 @@ static LLVMValueRef
 load_gathered(struct llvm_emit *e, const struct uop *u,
               const struct llvm_access *a, LLVMValueRef other)
 {
-    LLVMBasicBlockRef wide, apart, join;
-    LLVMValueRef steps[MAX_LANES], first, v[2], phi, all;
+    LLVMValueRef steps[MAX_LANES], first, v[2], all;
+    struct two_ways ways;
     uint32_t i;
 
     if (!a->indices) {
@@ -793,22 +817,11 @@ load_gathered(struct llvm_emit *e, const struct uop *u,
         return gather(e, a, e->ll->ConstVector(steps, a->lanes), other);
     }
     all = in_line(e, a, 0, 1, &first);
-    wide = llvm_new_block(e);
-    apart = llvm_new_block(e);
-    join = llvm_new_block(e);
-    e->ll->BuildCondBr(e->b, all_hold(e, all, a->lanes), wide, apart);
-    e->ll->PositionBuilderAtEnd(e->b, wide);
+    begin_two_ways(e, all_hold(e, all, a->lanes), &ways);
     v[0] = load_masked(e, a, first, a->gate, other);
-    e->ll->BuildBr(e->b, join);
-    e->ll->PositionBuilderAtEnd(e->b, apart);
+    take_second_way(e, &ways);
     v[1] = load_apart(e, u, a, other);
-    apart = e->ll->GetInsertBlock(e->b);
-    e->ll->BuildBr(e->b, join);
-    e->ll->PositionBuilderAtEnd(e->b, join);
-    phi = e->ll->BuildPhi(e->b, a->type, "");
-    llvm_add_incoming(e, phi, v[0], wide);
-    llvm_add_incoming(e, phi, v[1], apart);
-    return phi;
+    return join_two_ways(e, a->type, &ways, v[0], v[1]);
 }
 
 /* The same access with a gate that holds. */

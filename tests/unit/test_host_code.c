@@ -379,10 +379,11 @@ test_rows_of_pixels(void **state)
     }
 }
 
-/* 16 lanes, and where each is: element (many op by) + more. What lies outside
- * of memory, whose end faults, has no gate. */
+/* Where each lane is: element (many op by) + more. Elements outside of memory,
+ * whose end faults, have no gate. */
+#define MOST_LANES 64
 struct lanes {
-    int32_t many[16], more[16], gate[16];
+    int32_t many[MOST_LANES], more[MOST_LANES], gate[MOST_LANES];
 };
 
 #define N_FROM 100
@@ -395,13 +396,13 @@ below(uint64_t *seed, int32_t n)
 
 /* Two lanes are 2 elements apart in most cases, in up to two runs. */
 static void
-pick_second(int32_t at[16], uint64_t *seed)
+pick_second(int32_t *at, int32_t n, uint64_t *seed)
 {
     int32_t first = below(seed, N_FROM + 40) - 40, last = below(seed, N_FROM);
-    int32_t split = below(seed, 17), kind = below(seed, 8), i;
+    int32_t split = below(seed, n + 1), kind = below(seed, 8), i;
 
-    for (i = 0; i < 16; i++) {
-        at[i] = i < split ? first + 2 * i : last - 2 * (15 - i);
+    for (i = 0; i < n; i++) {
+        at[i] = i < split ? first + 2 * i : last - 2 * (n - 1 - i);
         if (kind == 0 && i == 7)
             at[i]++;
         if (kind == 1)
@@ -413,11 +414,11 @@ pick_second(int32_t at[16], uint64_t *seed)
 
 /* Runs of lanes side by side, from one run to one for each lane. */
 static void
-pick_runs(int32_t at[16], uint64_t *seed)
+pick_runs(int32_t *at, int32_t n, uint64_t *seed)
 {
     int32_t size = 1 + below(seed, 18), left = below(seed, size + 1), i;
 
-    for (i = 0; i < 16; i++, left--) {
+    for (i = 0; i < n; i++, left--) {
         at[i] = i && left ? at[i - 1] + 1 : below(seed, N_FROM + 40) - 20;
         if (left == 0)
             left = size;
@@ -425,11 +426,11 @@ pick_runs(int32_t at[16], uint64_t *seed)
 }
 
 static void
-pick_lanes(struct lanes *l, const int32_t at[16], uint64_t *seed)
+pick_lanes(struct lanes *l, const int32_t *at, int32_t n, uint64_t *seed)
 {
     int32_t i;
 
-    for (i = 0; i < 16; i++) {
+    for (i = 0; i < n; i++) {
         l->many[i] = below(seed, 50);
         l->more[i] = at[i];
         l->gate[i] = at[i] >= 0 && at[i] < N_FROM && below(seed, 8) > 0;
@@ -437,36 +438,37 @@ pick_lanes(struct lanes *l, const int32_t at[16], uint64_t *seed)
 }
 
 static const struct uop *
-load_lanes(struct uop_graph *g, int64_t slot)
+load_lanes(struct uop_graph *g, int64_t slot, uint16_t n)
 {
-    return mk_load(g, mk_param(g, slot, UOP_I32), mk_int(g, 0), 16, NULL, NULL);
+    return mk_load(g, mk_param(g, slot, UOP_I32), mk_int(g, 0), n, NULL, NULL);
 }
 
 /* out = from[(many op by) + more], with a gate or without one. */
 static const struct uop *
-build_lanes(struct uop_graph *g, enum uop_op op, int64_t by, bool has_gate)
+build_lanes(struct uop_graph *g, enum uop_op op, int64_t by, bool has_gate,
+            uint16_t n)
 {
     const struct uop *src[2], *gate, *other, *root;
 
-    src[0] = load_lanes(g, 2);
-    src[1] = mk_splat(g, uop_const_int(g, UOP_I32, by), 16);
-    src[0] = mk(g, op, UOP_I32, 16, 0, 2, src);
-    src[1] = load_lanes(g, 3);
-    root = mk(g, UOP_ADD, UOP_I32, 16, 0, 2, src);
-    src[0] = mk_splat(g, uop_const_int(g, UOP_I32, 0), 16);
-    src[1] = load_lanes(g, 4);
-    gate = mk(g, UOP_CMPLT, UOP_BOOL, 16, 0, 2, src);
-    other = mk_splat(g, uop_const_float(g, UOP_F32, -1), 16);
-    root = mk_load(g, mk_param(g, 1, UOP_F32), root, 16,
-                   has_gate ? other : NULL, has_gate ? gate : NULL);
+    src[0] = load_lanes(g, 2, n);
+    src[1] = mk_splat(g, uop_const_int(g, UOP_I32, by), n);
+    src[0] = mk(g, op, UOP_I32, n, 0, 2, src);
+    src[1] = load_lanes(g, 3, n);
+    root = mk(g, UOP_ADD, UOP_I32, n, 0, 2, src);
+    src[0] = mk_splat(g, uop_const_int(g, UOP_I32, 0), n);
+    src[1] = load_lanes(g, 4, n);
+    gate = mk(g, UOP_CMPLT, UOP_BOOL, n, 0, 2, src);
+    other = mk_splat(g, uop_const_float(g, UOP_F32, -1), n);
+    root = mk_load(g, mk_param(g, 1, UOP_F32), root, n, has_gate ? other : NULL,
+                   has_gate ? gate : NULL);
     return mk_store(g, mk_param(g, 0, UOP_F32), mk_int(g, 0), root, NULL);
 }
 
 static void
-check_lanes(enum uop_op op, int32_t by, bool has_gate,
-            void (*pick)(int32_t at[16], uint64_t *seed))
+check_lanes(enum uop_op op, int32_t by, bool has_gate, int32_t n,
+            void (*pick)(int32_t *at, int32_t n, uint64_t *seed))
 {
-    float *from = guarded_alloc(N_FROM * sizeof(*from)), out[16];
+    float *from = guarded_alloc(N_FROM * sizeof(*from)), out[MOST_LANES];
     const struct uop *root;
     struct lower_target target;
     struct lower_program p;
@@ -475,28 +477,28 @@ check_lanes(enum uop_op op, int32_t by, bool has_gate,
     struct lanes l;
     void *bufs[5] = {out, from, l.many, l.more, l.gate};
     uint64_t seed = 1;
-    int32_t at[16], i, j, many;
+    int32_t at[MOST_LANES], i, j, many;
 
     for (i = 0; i < N_FROM; i++)
         from[i] = (float)i;
     uop_graph_init(&g);
-    root = build_lanes(&g, op, by, has_gate);
+    root = build_lanes(&g, op, by, has_gate, (uint16_t)n);
     program_of(&g, &root, 1, &p);
     assert_int_equal(render_host_target(&target), BELL_OK);
     host_compile(&p, &target, &code);
     for (i = 0; i < 4000; i++) {
-        pick(at, &seed);
-        for (j = 0; !has_gate && j < 16; j++)
+        pick(at, n, &seed);
+        for (j = 0; !has_gate && j < n; j++)
             at[j] = at[j] < 0 ? 0 : at[j] < N_FROM ? at[j] : N_FROM - 1;
-        pick_lanes(&l, at, &seed);
-        for (j = 0; j < 16; j++) {
+        pick_lanes(&l, at, n, &seed);
+        for (j = 0; j < n; j++) {
             many = l.many[j];
             l.more[j] -= op == UOP_MUL    ? many * by
                          : op == UOP_IDIV ? many / by
                                           : many % by;
         }
         host_call(&code, &p, bufs);
-        for (j = 0; j < 16; j++) {
+        for (j = 0; j < n; j++) {
             if (out[j] != (l.gate[j] || !has_gate ? from[at[j]] : -1.0f))
                 fail_msg("case %d, lane %d of element %d: %g", i, j, at[j],
                          (double)out[j]);
@@ -512,21 +514,23 @@ static void
 test_second_elements(void **state)
 {
     (void)state;
-    check_lanes(UOP_MUL, 2, true, pick_second);
+    check_lanes(UOP_MUL, 2, true, 16, pick_second);
 }
 
 /* Lanes of which a remainder says that they lie in a few runs: a window's. */
 static void
 test_runs(void **state)
 {
-    static const int32_t by[] = {2, 3, 5, 7, 15};
+    static const int32_t by[] = {2, 3, 5, 7, 15, 29};
     uint32_t i;
 
     (void)state;
     for (i = 0; i < ARRAY_LEN(by); i++) {
-        check_lanes(UOP_IMOD, by[i], true, pick_runs);
-        check_lanes(UOP_IMOD, by[i], false, pick_runs);
-        check_lanes(UOP_IDIV, by[i], i % 2, pick_runs);
+        check_lanes(UOP_IMOD, by[i], true, 16, pick_runs);
+        check_lanes(UOP_IMOD, by[i], false, 16, pick_runs);
+        check_lanes(UOP_IDIV, by[i], i % 2, 16, pick_runs);
+        check_lanes(UOP_IMOD, by[i], true, 8, pick_runs);
+        check_lanes(UOP_IMOD, by[i], i % 2, MOST_LANES, pick_runs);
     }
 }
 
