@@ -92,7 +92,7 @@ struct graph_sorted {
     uint32_t n, n_written;
 };
 
-/* What a submission looks at of a queue, together: there are many queues, and
+/* Fields of a queue that a submission looks at, together: there are many, and
  * each object that is looked at is a line that the caches may have lost. */
 struct graph_part {
     struct hcq_stream *stream; /* NULL: the queue has nothing to do */

@@ -172,7 +172,8 @@ struct kfd_map_memory {
 };
 KFD_LAYOUT(kfd_map_memory, 24);
 
-/* Memory as a file, and back: also into another process state. What it is. */
+/* Memory as a file, and back, also into another process. This tells about it.
+ */
 struct kfd_dmabuf_info {
     uint64_t size_bytes; /* out */
     uint64_t metadata;   /* pointer, or 0 */

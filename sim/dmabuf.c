@@ -1,7 +1,7 @@
-/* Memory files that are handed on: see dmabuf.h. What the kernel lets a process
- * do with a dma-buf: src: Linux 6.12, dma-buf.c, dma_buf_get, dma_buf_llseek,
- * dma_buf_mmap_internal, dma_buf_show_fdinfo. Softer: read and write, which
- * dma-bufs have not, work. */
+/* Memory files that are handed on: see dmabuf.h. The calls that the kernel
+ * allows on a dma-buf: src: Linux 6.12, dma-buf.c, dma_buf_get,
+ * dma_buf_llseek, dma_buf_mmap_internal, dma_buf_show_fdinfo. Softer: read and
+ * write, which dma-bufs have not, work. */
 #include "sim/dmabuf.h"
 
 #include <assert.h>

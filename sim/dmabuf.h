@@ -39,8 +39,8 @@ bool sim_dmabuf_is(int fd);
 /* Whether a descriptor or an import of it is open, in any process. */
 bool sim_dmabuf_is_out(int memory_fd);
 
-/* What the kernel tells of a descriptor in /proc/self/fdinfo, in so far as
- * drivers read it: bytes, or a negative errno; -ENOENT: another path. */
+/* The kernel's text on a descriptor in /proc/self/fdinfo, as far as drivers
+ * read it: bytes, or a negative errno; -ENOENT: another path. */
 int sim_dmabuf_read_info(const char *path, void *buf, size_t cap);
 
 #endif

@@ -428,7 +428,7 @@ load_gpu_chunk(struct gpu_work *w, const struct side *s, uint32_t r,
     return as_type(w, lanes(w, part, size), w->dtype);
 }
 
-/* What is copied: rows, from `first` on, of values of range r; with `gate`,
+/* The copied rows, from `first` on, of values of range r; with `gate`,
  * which may be NULL, where that holds. */
 struct attend_tile {
     uint32_t r;

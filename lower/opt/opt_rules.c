@@ -315,13 +315,30 @@ apply_choice(struct kernel *k, struct opt_choice *choice)
     return opt_apply(&plan);
 }
 
-static void
-reset_choices(struct opt_choice *choice)
+/* No range is chosen for anything yet, but those that become one. */
+static BELL_MUST_CHECK bell_status
+begin_choice(struct kernel *k, struct opt_plan *plan, struct opt_choice *choice,
+             struct opt_model *m)
 {
     uint32_t r;
 
+    opt_plan_init(plan, k);
+    choice->overlap = plan->may_overlap;
+    choice->product.on = choice->digits = false;
+    BELL_TRY(opt_choose_folds(k, choice));
+    BELL_TRY(opt_model_init(m, k));
     for (r = 0; r < KERNEL_MAX_RANGES; r++)
         reset_choice(choice, r);
+    return BELL_OK;
+}
+
+static void
+note_made(struct kernel *k, const struct opt_plan *plan,
+          const struct opt_model *m)
+{
+    opt_made_of(k, m);
+    if (k->made)
+        k->made->is_in_place = !plan->may_overlap;
 }
 
 /* A sum of products whose length is known when the kernel runs, as a product
@@ -345,12 +362,7 @@ make_open_product(struct kernel *k, bool *out_done)
     memcpy(ends, k->ends, sizeof(ends));
     BELL_TRY(kernel_unflatten(k));
     BELL_TRY(kernel_merge(k));
-    opt_plan_init(&plan, k);
-    choice.overlap = plan.may_overlap;
-    choice.product.on = choice.digits = false;
-    BELL_TRY(opt_choose_folds(k, &choice));
-    BELL_TRY(opt_model_init(&m, k));
-    reset_choices(&choice);
+    BELL_TRY(begin_choice(k, &plan, &choice, &m));
     if (opt_is_told(k))
         status = opt_choose_told(&m, &choice);
     else
@@ -358,9 +370,7 @@ make_open_product(struct kernel *k, bool *out_done)
     BELL_TRY(status);
     *out_done = choice.product.on;
     if (*out_done) {
-        opt_made_of(k, &m);
-        if (k->made)
-            k->made->is_in_place = !plan.may_overlap;
+        note_made(k, &plan, &m);
         return apply_choice(k, &choice);
     }
     memcpy(k->ends, ends, sizeof(ends));
@@ -387,15 +397,8 @@ opt_rules(struct kernel *k)
     BELL_TRY(kernel_unflatten(k));
     BELL_TRY(kernel_merge(k));
     BELL_TRY(kernel_fuse(k));
-    opt_plan_init(&plan, k);
-    choice.overlap = plan.may_overlap;
-    choice.product.on = choice.digits = false;
-    BELL_TRY(opt_choose_folds(k, &choice));
-    BELL_TRY(opt_model_init(&m, k));
-    opt_made_of(k, &m);
-    if (k->made)
-        k->made->is_in_place = !plan.may_overlap;
-    reset_choices(&choice);
+    BELL_TRY(begin_choice(k, &plan, &choice, &m));
+    note_made(k, &plan, &m);
     if (opt_is_told(k)) {
         BELL_TRY(opt_choose_told(&m, &choice));
         return apply_choice(k, &choice);

@@ -149,7 +149,7 @@ read_ir(struct llvm_job *job)
     return BELL_OK;
 }
 
-/* What masked loads of runs know outside a loop is computed there, once. */
+/* Masks of runs that do not change in a loop are computed before it, once. */
 #define RUN_PASSES "function(early-cse,loop-mssa(licm))"
 
 static bell_status

@@ -230,7 +230,7 @@ rule_along(struct looked_at *l, int axis)
                                          : "it is sorted along that axis");
 }
 
-/* What is stored takes the layout of where it is stored. */
+/* A value takes the layout of the memory that it is stored to. */
 static void
 rule_assign(struct looked_at *l)
 {

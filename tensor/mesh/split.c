@@ -11,7 +11,7 @@
 
 typedef const struct uop *node;
 
-/* What a node of the context's graph has become. */
+/* The node that one of the context's graph has become. */
 struct made {
     node u; /* in the graph of a place; NULL: not yet */
     struct mesh_layout layout;

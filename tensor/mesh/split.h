@@ -1,8 +1,8 @@
 /* From the graph of whole values to the graph that every place runs.
  *
  * All places run one graph, with shapes of parts. Where it differs from place
- * to place is the offset of SHRINKs, an argument of kernels. What places
- * exchange are CALLs whose number says which collective it is: kernels and
+ * to place is the offset of SHRINKs, an argument of kernels. An exchange of
+ * places is a CALL whose number says which collective it is: kernels and
  * schedules see opaque steps with whole buffers in and out.
  */
 #ifndef BELL_TENSOR_MESH_SPLIT_H

@@ -16,7 +16,7 @@ const struct uop *tn_softmax(struct bell_context *ctx, const struct uop *u,
                              uint32_t axis);
 const struct uop *tn_log_softmax(struct bell_context *ctx, const struct uop *u,
                                  uint32_t axis);
-/* What is subtracted before exp, of the maximum m: without a gradient, and
+/* The number that is subtracted before exp, of the maximum m: no gradient, and
  * finite, so that no infinity is subtracted from one. Below an infinite maximum
  * exp is 0, and not infinite. */
 const struct uop *tn_log_base(struct bell_context *ctx, const struct uop *m);

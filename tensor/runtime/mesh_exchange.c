@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "tensor/runtime/mesh_places.h"
 
-/* What one of them does, and is known by. */
+/* The work of one of them, by which it is found. */
 struct exchange_key {
     struct mesh_call call;
     enum uop_dtype dtype;
@@ -25,7 +25,7 @@ struct mesh_exchange {
     uint32_t in_slots[BELL_MESH_PLACES], out_slots[BELL_MESH_PLACES];
 };
 
-/* What is only moved is bytes. */
+/* Values that are only moved are bytes. */
 static enum hcq_dtype
 sum_dtype(enum uop_dtype dtype)
 {

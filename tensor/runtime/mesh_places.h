@@ -73,7 +73,7 @@ void mesh_run_end(struct rt_run *run);
 BELL_MUST_CHECK bell_status mesh_result(struct rt_run *run,
                                         const struct rt_plan *plan, uint32_t i,
                                         struct tensor_buffer **out_buf);
-/* What rt_replay does once the results have memory. */
+/* rt_replay's work once the results have memory. */
 BELL_MUST_CHECK bell_status mesh_replay(struct rt_run *run,
                                         struct rt_plan *plan);
 

@@ -9,7 +9,7 @@
 #include "tensor/runtime/mesh_places.h"
 #include "tensor/runtime/named.h"
 
-/* Launches of a place that are one submission. */
+/* Launches of a place that are one submission. guess */
 #define LAUNCHES 32
 
 /* Is root `r` at each place what an earlier one is, but another part of another
@@ -120,7 +120,7 @@ side_of(const struct rt_run *run, const struct rt_plan *plan, uint32_t i,
         place ? tensor->others[place - 1] : tensor->device_mem, 0};
 }
 
-/* What is being launched at all places. */
+/* Launches under way at all places. */
 struct launching {
     struct rt_run *run;
     const struct rt_plan *plan;

@@ -127,8 +127,8 @@ struct run {
     /* of the present step */
     double us;
     uint32_t n_kernels;
-    /* What each kernel of the plain sizes has to read and write: of a symbol
-     * that is only known for the bound. */
+    /* Bytes that each kernel of the plain sizes has to move: of a symbol they
+     * are only known for the bound. */
     double n_bytes[MAX_KERNELS];
     uint32_t n_plain; /* 0 while these are run */
     double share;     /* of the rows that there can be, those that there are */

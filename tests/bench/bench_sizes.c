@@ -34,7 +34,7 @@ struct step_time {
     double wall, cpu;
 };
 
-/* What the turns of one size took. */
+/* Times of the turns of one size. */
 struct turns {
     double wall[MAX_TURNS], cpu[MAX_TURNS];
 };

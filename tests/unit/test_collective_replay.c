@@ -52,7 +52,7 @@ submissions(const struct fleet *rig)
     return n;
 }
 
-/* What the host alone does for a submission: the least of many, while every
+/* The host's own time for a submission: the least of many, while every
  * queue waits for the host, so that no card takes a CPU, or memory out of its
  * caches. The submission before it brings what both share into them. */
 static uint64_t

@@ -395,8 +395,8 @@ test_rm_refuses(void **state)
     rig_fini(&rig);
 }
 
-/* What memory held is there, also for who has it mapped, and it counts until
- * the descriptor is closed. */
+/* The memory keeps its contents, also for who has it mapped, and it counts
+ * until the descriptor is closed. */
 static void
 test_rm_life(void **state)
 {
@@ -524,7 +524,7 @@ test_calls(void **state)
     fail_calls(amd, nv, "+");
 }
 
-/* What can never be exported is not made. */
+/* A buffer that can never be exported is not made. */
 static void
 test_unsupported(void **state)
 {

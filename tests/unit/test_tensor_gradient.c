@@ -985,8 +985,7 @@ test_read_before(void **state)
     EXPECT_STATUS(bell_vjp(loss, one, &w, 1, grads),
                   "bell_vjp: the result depends on no target; it was realized "
                   "before, and a value in memory has no history");
-    /* What is computed from it, a target itself, and a constant loss: allowed.
-     */
+    /* allowed: a value computed from it, a target itself, a constant loss */
     list[0] = loss;
     list[1] = w;
     assert_int_equal(bell_gradient(loss, list, 2, grads), BELL_OK);

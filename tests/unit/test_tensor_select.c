@@ -303,8 +303,8 @@ test_rank_0_items(void **state)
            2, 3, 8, 8, 6, 7, 14, 14, 10, 11);
 }
 
-/* What is put somewhere keeps the sign of zero, where each place looks at all
- * elements and where they are ordered. */
+/* An element that is put somewhere keeps the sign of zero, where each place
+ * looks at all elements and where they are ordered. */
 static void
 test_signed_zeros(void **state)
 {

@@ -78,8 +78,8 @@ struct kfd_file {
     struct kfd_process *secondary; /* CREATE_PROCESS's; ends with the file */
 };
 
-/* What memory of the card or of the host is, or a dma-buf that was imported,
- * which counts where it was made. */
+/* Memory behind a handle: the card's, the host's, or an imported dma-buf, which
+ * counts where it was made. */
 struct kfd_store {
     struct kfd_store *next; /* machine->left */
     uint32_t card, flags;

@@ -417,7 +417,7 @@ kfd_do_export(struct kfd_process *p, void *arg)
     return 0;
 }
 
-/* What a dma-buf is for a machine. */
+/* A dma-buf, as a machine has it. */
 struct dmabuf {
     struct sim_dmabuf file;
     bool is_amdgpus; /* of a card of this machine: */

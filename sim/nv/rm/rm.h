@@ -203,7 +203,7 @@ enum rm_status rm_mem_create_system(struct rm_machine *machine,
 /* Takes the file on success. */
 enum rm_status rm_mem_import(struct rm_machine *machine, int fd,
                              uint64_t size_bytes, struct rm_mem **out_mem);
-/* What it was in the file of all memory goes. */
+/* Frees its part of the file of all memory. */
 void rm_mem_punch(const struct rm_mem *mem);
 /* The file to map, and from where on. */
 int rm_mem_file(const struct rm_mem *mem, uint64_t *out_offset);
