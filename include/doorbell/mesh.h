@@ -14,8 +14,9 @@
  *
  * Values do not know of places: shapes, reads, writes, files, random numbers,
  * gradients and errors are those of a context of one device. So are results, to
- * the bit, but for sums of floats along an axis that is split: these are added
- * up at each place first, and then in the order of places.
+ * the bit, but for sums of floats. Along an axis that is split these are added
+ * up at each place first, and then in the order of places; elsewhere the kernel
+ * of a part may add in another order, as that of any other size may.
  *
  * A layout says what is at which place. For each axis of the mesh either every
  * place along it has all of the tensor (whole), or it has one part of one of
