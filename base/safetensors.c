@@ -148,7 +148,7 @@ read_unicode(struct reader *r)
     if (!take_hex(r, &c))
         return fail_json(r, "four hexadecimal digits");
     if (c == 0)
-        return bell_fail(BELL_E_IO, "a string with a NUL in it");
+        return bell_fail(BELL_E_IO, "a string must not have a NUL in it");
     if (c >= 0xd800 && c < 0xe000) {
         if (c >= 0xdc00 || r->end - r->at < 6 || r->at[0] != '\\' ||
             r->at[1] != 'u')
@@ -175,7 +175,7 @@ read_string(struct reader *r, const char **out)
         char c = *r->at++;
 
         if (c == 0)
-            return bell_fail(BELL_E_IO, "a string with a NUL in it");
+            return bell_fail(BELL_E_IO, "a string must not have a NUL in it");
         if (c != '\\') {
             *r->pool++ = c;
             continue;

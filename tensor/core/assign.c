@@ -293,7 +293,7 @@ bell_assign_slice(struct bell_tensor *t, const int64_t *begin, uint32_t n_begin,
         return out;
     if (tensor_at(t)->flags & TENSOR_WEAK)
         return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_STATE,
-                           "to a bell_scalar");
+                           "a bell_scalar cannot be assigned to");
     if (n_begin && !begin)
         return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_MISSING,
                            "the list of begins is NULL");
@@ -306,7 +306,7 @@ bell_assign_slice(struct bell_tensor *t, const int64_t *begin, uint32_t n_begin,
     if (bad)
         return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_SHAPE,
                            "a value of shape %s to a tensor of shape %s from "
-                           "%s on",
+                           "%s on: it must have as many axes, and lie within",
                            SHAPE_OF(value), SHAPE_OF(t),
                            tensor_sizes_str(tensor_at(t)->ctx->dims, begin,
                                             n_begin < 32 ? n_begin : 32, text,
@@ -316,8 +316,9 @@ bell_assign_slice(struct bell_tensor *t, const int64_t *begin, uint32_t n_begin,
         return tensor_new(tensor_at(t)->ctx, __func__, u);
     if (tensor_at(t)->dtype != u->dtype)
         return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_DTYPE,
-                           "a value of %s to a tensor of %s", DTYPE_OF(value),
-                           DTYPE_OF(t));
+                           "a value of %s to a tensor of %s: the dtypes must "
+                           "be equal; see bell_cast",
+                           DTYPE_OF(value), DTYPE_OF(t));
     if (needs_gradient(t, &grad) != BELL_OK)
         return tensor_fail_last(tensor_at(t)->ctx, __func__);
     if (grad)

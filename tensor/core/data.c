@@ -550,12 +550,14 @@ bell_assign(struct bell_tensor *t, struct bell_tensor *value)
     u = tensor_node(value);
     if (tensor_at(t)->shape != tensor_at(value)->shape)
         return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_SHAPE,
-                           "a value of shape %s to a tensor of shape %s",
+                           "a value of shape %s to a tensor of shape %s: the "
+                           "shapes must be equal",
                            SHAPE_OF(value), SHAPE_OF(t));
     if (!tn_bad(u) && tensor_at(t)->dtype != u->dtype)
         return tensor_fail(tensor_at(t)->ctx, __func__, BELL_BAD_DTYPE,
-                           "a value of %s to a tensor of %s", DTYPE_OF(value),
-                           DTYPE_OF(t));
+                           "a value of %s to a tensor of %s: the dtypes must "
+                           "be equal; see bell_cast",
+                           DTYPE_OF(value), DTYPE_OF(t));
     /* of two variables the second stays one of its own */
     if (tensor_at(t)->flags & TENSOR_REQUIRES_GRAD)
         u = tensor_own_variable(t, u);
@@ -587,7 +589,8 @@ bell_write(struct bell_tensor *t, const void *data, size_t size_bytes)
                          "bell_write: the data of %zu bytes is NULL",
                          size_bytes);
     if (tensor_at(t)->flags & TENSOR_WEAK)
-        return bell_fail(BELL_BAD_STATE, "bell_write: to a bell_scalar");
+        return bell_fail(BELL_BAD_STATE,
+                         "bell_write: a bell_scalar cannot be written");
     fresh = bell_from_data(tensor_at(t)->ctx, tensor_at(t)->shape->d,
                            tensor_at(t)->shape->n,
                            (enum bell_dtype)tensor_at(t)->dtype, data);

@@ -204,7 +204,8 @@ tensor_axis(struct bell_context *ctx, const char *call, int64_t axis,
     assert(rank <= TN_MAX_RANK);
     if (axis < -n || axis >= n) {
         tensor_fail(ctx, call, BELL_BAD_AXIS,
-                    "axis %lld of a tensor of %u axes", (long long)axis, rank);
+                    "axis %lld of a tensor of %u axes; expected %d to %d",
+                    (long long)axis, rank, (int)-n, (int)n - 1);
         return -1;
     }
     return (int)(axis < 0 ? axis + n : axis);

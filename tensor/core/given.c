@@ -80,14 +80,17 @@ check_code(const char *name, uint32_t i, const struct bell_kernel_code *c)
         return bell_fail(BELL_BAD_MISSING, "kernel '%s': code %u has no %s",
                          name, i, c->device ? "text" : "device");
     if ((size_t)c->form >= ARRAY_LEN(forms))
-        return bell_fail(BELL_BAD_VALUE, "kernel '%s': code %u is of form %d",
-                         name, i, (int)c->form);
+        return bell_fail(
+            BELL_BAD_VALUE,
+            "kernel '%s': code %u is of form %d, not an enum bell_kernel_form",
+            name, i, (int)c->form);
     if (strlen(c->device) >= sizeof(((struct tensor_given_code *)0)->device) ||
         !is_for(c->device, c->form))
-        return bell_fail(BELL_BAD_VALUE, "kernel '%s': %s for '%.80s'", name,
+        return bell_fail(BELL_BAD_VALUE,
+                         "kernel '%s': %s cannot be for '%.80s'", name,
                          forms[c->form].name, c->device);
     if (c->form == BELL_KERNEL_OBJECT && c->n_bytes == 0)
-        return bell_fail(BELL_BAD_VALUE, "kernel '%s': an object of 0 bytes",
+        return bell_fail(BELL_BAD_VALUE, "kernel '%s': the object has no bytes",
                          name);
     if (c->form != BELL_KERNEL_OBJECT && c->n_bytes &&
         memchr(c->code, 0, c->n_bytes))
@@ -101,11 +104,11 @@ check_code(const char *name, uint32_t i, const struct bell_kernel_code *c)
             n *= c->local[k];
     }
     if (n > 1024 || (n > 1 && names_device(c->device, "CPU")))
-        return bell_fail(BELL_BAD_VALUE,
-                         "kernel '%s' for %s: groups of %u x %u x %u "
-                         "work-items",
-                         name, c->device, c->local[0], c->local[1],
-                         c->local[2]);
+        return bell_fail(
+            BELL_BAD_VALUE,
+            "kernel '%s' for %s: groups of %u x %u x %u work-items; at most "
+            "1024 are possible, and 1 on a CPU",
+            name, c->device, c->local[0], c->local[1], c->local[2]);
     return BELL_OK;
 }
 

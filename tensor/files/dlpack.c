@@ -54,7 +54,8 @@ check_view(const struct bell_dl_tensor *view, struct host_array *array)
     }
     if (array->dtype == BELL_DEFAULT)
         return bell_fail(BELL_E_UNSUPPORTED,
-                         "elements of code %u with %u bits in %u lanes",
+                         "elements of code %u with %u bits in %u lanes are of "
+                         "no dtype of ours",
                          view->dtype.code, view->dtype.bits, view->dtype.lanes);
     if (view->ndim < 0 || view->ndim > BELL_MAX_RANK ||
         (view->ndim && !view->shape))

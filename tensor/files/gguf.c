@@ -101,9 +101,9 @@ take_gguf_name(struct cursor *c, char **out_name)
 
     BELL_TRY(take_u64(c, &n));
     if (n > KEY_MAX_BYTES)
-        return bell_fail(BELL_E_IO, "%s: a name of %llu bytes at byte %llu",
-                         c->file->path, (unsigned long long)n,
-                         (unsigned long long)at);
+        return bell_fail(
+            BELL_E_IO, "%s: the name of %llu bytes at byte %llu is too long",
+            c->file->path, (unsigned long long)n, (unsigned long long)at);
     BELL_TRY(take_gguf_bytes(c, n, &bytes));
     BELL_TRY(file_check_name(c->file, (const char *)bytes, n));
     name = host_strndup(bytes, n);
@@ -193,9 +193,11 @@ take_gguf_list(struct cursor *c, struct file_value *value)
     }
     n_bytes = file_gguf_bytes(value->item_type);
     if (!n_bytes)
-        return bell_fail(
-            BELL_E_UNSUPPORTED, "%s: a list of values of type %u at byte %llu",
-            c->file->path, value->item_type, (unsigned long long)c->at);
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "%s: the list at byte %llu has values of type %u, "
+                         "which is not known",
+                         c->file->path, (unsigned long long)c->at,
+                         value->item_type);
     if (value->n > c->file->size_bytes / n_bytes)
         return fail_short(c, value->n);
     return take_gguf_bytes(c, value->n * n_bytes, &value->items);
@@ -218,9 +220,10 @@ take_value(struct cursor *c, struct file_value *value)
         return BELL_OK;
     }
     if (!file_gguf_bytes(type))
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "%s: a value of type %u at byte %llu", c->file->path,
-                         type, (unsigned long long)c->at);
+        return bell_fail(
+            BELL_E_UNSUPPORTED,
+            "%s: the value at byte %llu is of type %u, which is not known",
+            c->file->path, (unsigned long long)c->at, type);
     BELL_TRY(take_gguf_bytes(c, file_gguf_bytes(type), &bytes));
     file_gguf_number(type, bytes, value);
     return BELL_OK;
@@ -345,8 +348,10 @@ take_tensors(struct cursor *c, struct bell_file *file, uint64_t n)
     (void)bell_file_int(file, "general.alignment", &align);
     if (status == BELL_OK &&
         (align < 1 || !is_pow2((uint64_t)align) || align > INT32_MAX))
-        status = bell_fail(BELL_E_IO, "%s: data aligned to %lld", file->path,
-                           (long long)align);
+        status = bell_fail(
+            BELL_E_IO,
+            "%s: data aligned to %lld; expected a power of 2 below 2^31",
+            file->path, (long long)align);
     if (status == BELL_OK) {
         begin = align_up(c->at, (uint64_t)align);
         begin = begin < file->size_bytes ? begin : file->size_bytes;
@@ -377,10 +382,11 @@ file_read_gguf(struct bell_file *file)
     BELL_TRY(take_u64(&c, &n_metas));
     /* each takes 12 bytes at least */
     if (n_tensors > file->size_bytes / 12 || n_metas > file->size_bytes / 12)
-        return bell_fail(BELL_E_IO,
-                         "%s: %llu tensors and %llu values in %zu bytes",
-                         file->path, (unsigned long long)n_tensors,
-                         (unsigned long long)n_metas, file->size_bytes);
+        return bell_fail(
+            BELL_E_IO,
+            "%s: %llu tensors and %llu values cannot be in %zu bytes",
+            file->path, (unsigned long long)n_tensors,
+            (unsigned long long)n_metas, file->size_bytes);
     for (i = 0; i < n_metas; i++)
         BELL_TRY(take_meta(&c, file));
     return take_tensors(&c, file, n_tensors);

@@ -149,7 +149,8 @@ unpack_stream(z_stream *z, size_t n_bytes, struct unpacked *out)
             return bell_fail(BELL_E_IO, "gzip data is truncated");
     }
     if (z->avail_in != 0)
-        return bell_fail(BELL_E_IO, "%u bytes after the gzip data",
+        return bell_fail(BELL_E_IO,
+                         "the gzip data ends %u bytes before the file does",
                          z->avail_in);
     return BELL_OK;
 }
@@ -162,8 +163,10 @@ idx_unpack(const uint8_t *bytes, size_t n_bytes, struct file_bytes *out_file)
     bell_status status;
 
     if (n_bytes > UINT_MAX)
-        return bell_fail(BELL_E_UNSUPPORTED, "a gzip file of %zu bytes",
-                         n_bytes);
+        return bell_fail(
+            BELL_E_UNSUPPORTED,
+            "a gzip file of %zu bytes is too large; expected fewer than 2^32",
+            n_bytes);
     if (inflateInit2(&z, 15 + 16) != Z_OK)
         return bell_fail(BELL_E_NO_MEMORY, "starting zlib: out of memory");
     z.next_in = (Bytef *)(uintptr_t)bytes;

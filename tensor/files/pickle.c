@@ -805,7 +805,10 @@ pickle_read(const uint8_t *bytes, size_t n_bytes, struct pickle *out_pickle)
     uint64_t op;
 
     if (n_bytes >= UINT32_MAX)
-        return bell_fail(BELL_E_UNSUPPORTED, "a pickle of %zu bytes", n_bytes);
+        return bell_fail(
+            BELL_E_UNSUPPORTED,
+            "a pickle of %zu bytes is too large; expected fewer than 2^32",
+            n_bytes);
     /* number 0 of the values and of the cells is nobody's */
     BELL_TRY(push_value(&r, &none));
     out_pickle->n_stack = 0;

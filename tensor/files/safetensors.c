@@ -117,7 +117,8 @@ parse_document(struct bell_file *file, const uint8_t *text, size_t n)
         if (text[i] != '\\')
             continue;
         if (memcmp(text + i, "\\u0000", 6) == 0)
-            return bell_fail(BELL_E_IO, "%s: a string with a NUL in it",
+            return bell_fail(BELL_E_IO,
+                             "%s: a string must not have a NUL in it",
                              file->path);
         i++; /* what is escaped begins no escape */
     }

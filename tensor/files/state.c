@@ -272,7 +272,10 @@ bell_state_load(const struct bell_state *state, const struct bell_file *file,
     if (!file_is_open(__func__, file))
         return bell_error_last()->status;
     if (flags & ~(uint32_t)(BELL_LOAD_MISSING | BELL_LOAD_UNEXPECTED))
-        return bell_fail(BELL_BAD_VALUE, "bell_state_load: flags 0x%x", flags);
+        return bell_fail(BELL_BAD_VALUE,
+                         "bell_state_load: flags 0x%x are more than "
+                         "BELL_LOAD_MISSING and BELL_LOAD_UNEXPECTED",
+                         flags);
     if (out_load && out_load->struct_size < sizeof(*out_load))
         return bell_fail(BELL_BAD_VALUE,
                          "bell_state_load: the result's struct_size is %u, not "

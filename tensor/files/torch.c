@@ -129,7 +129,8 @@ add_tensor(struct walk *w, const struct pickle_value *value)
         value->i > INT64_MAX / (int64_t)size)
         return bell_fail(BELL_E_IO,
                          "tensor '%.80s': %u strides for %u axes, from "
-                         "element %" PRId64,
+                         "element %" PRId64 "; expected one each, and 0 or "
+                         "more",
                          w->name, n_strides, array.ndim, value->i);
     tensor.is_strided = array.n_elems && !is_row_major(&array, tensor.strides);
     tensor.swap = w->swap && size > 1;
@@ -315,7 +316,8 @@ file_read_torch(struct bell_file *file, struct zip_member *pickle)
     w->n_folder = strlen(pickle->name) - strlen("data.pkl");
     status = w->n_folder < NAME_MAX_BYTES / 2
                  ? read_order(w)
-                 : bell_fail(BELL_E_UNSUPPORTED, "a folder of a long name");
+                 : bell_fail(BELL_E_UNSUPPORTED,
+                             "the name of its folder is too long");
     if (status == BELL_OK)
         status = walk_over(w);
     host_free(w);

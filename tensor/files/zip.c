@@ -72,7 +72,8 @@ find_directory(const uint8_t *bytes, size_t size_bytes,
     d.n_bytes = get32(end + 12);
     d.at = get32(end + 16);
     if (get16(end + 4) || get16(end + 6) || get16(end + 8) != d.n_members)
-        return bell_fail(BELL_E_UNSUPPORTED, "a zip archive in several parts");
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "a zip archive in several parts is not read");
     if (place >= 20 && memcmp(end - 20, "PK\6\7", 4) == 0) {
         uint64_t at = get64(end - 20 + 8);
         if (at > place - 20 || place - 20 - at < 56 ||
@@ -88,8 +89,8 @@ find_directory(const uint8_t *bytes, size_t size_bytes,
     if (d.at > place || d.n_bytes > place - d.at ||
         d.n_members > d.n_bytes / CENTRAL_BYTES)
         return bell_fail(BELL_E_IO,
-                         "a zip directory of %llu members in %llu bytes at "
-                         "byte %llu of %zu",
+                         "a zip directory of %llu members cannot be in %llu "
+                         "bytes at byte %llu of %zu",
                          (unsigned long long)d.n_members,
                          (unsigned long long)d.n_bytes,
                          (unsigned long long)d.at, size_bytes);
@@ -498,8 +499,10 @@ zip_add(struct zip_writer *zip, const char *name,
     uint32_t crc = 0;
 
     if (n_name > 0xffff)
-        return bell_fail(BELL_BAD_NAME, "%s: a name of %zu bytes", zip->path,
-                         n_name);
+        return bell_fail(
+            BELL_BAD_NAME,
+            "%s: the name of %zu bytes is too long; expected fewer than 2^16",
+            zip->path, n_name);
     for (i = 0; i < 2; i++)
         crc = crc_of(crc, parts[i].data, parts[i].size_bytes);
     /* the sizes, and a field that nobody knows, for the data's place */

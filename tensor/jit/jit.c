@@ -694,7 +694,8 @@ find_jit_value(struct capture *c, size_t *cap_made, const struct bell_tensor *t,
         tensor_buffer_retain(buf);
     }
     if (buf->role == TENSOR_FEED || buf->role == TENSOR_GONE)
-        return bell_fail(BELL_E_INTERNAL, "%s: a value of role %d", jit->name,
+        return bell_fail(BELL_E_INTERNAL,
+                         "%s: a value cannot be of role %d here", jit->name,
                          (int)buf->role);
     return BELL_OK;
 }

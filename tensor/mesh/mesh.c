@@ -82,9 +82,10 @@ check_axes(const struct tensor_mesh *mesh, const int64_t *sizes, uint32_t n,
                                  i, k, names[k]);
         }
         if (sizes[k] < 1 || sizes[k] > BELL_MESH_PLACES)
-            return bell_fail(BELL_BAD_VALUE,
-                             "bell_mesh_set: axis '%s' of %lld places",
-                             names[k], (long long)sizes[k]);
+            return bell_fail(
+                BELL_BAD_VALUE,
+                "bell_mesh_set: axis '%s' of %lld places; expected 1 to %d",
+                names[k], (long long)sizes[k], BELL_MESH_PLACES);
         n_places *= sizes[k];
     }
     if (n_places != (int64_t)mesh->n_places)

@@ -390,7 +390,8 @@ exp_linear_call(const char *call, struct bell_tensor *x, double alpha,
     if (!tensor_operands(call, &x, 1, TENSOR_FLOAT, &ops, &out))
         return out;
     if (beta == 0)
-        return tensor_fail(ops.ctx, call, BELL_BAD_VALUE, "alpha is 0");
+        return tensor_fail(ops.ctx, call, BELL_BAD_VALUE,
+                           "alpha must not be 0");
     return tensor_result(call, &ops,
                          exp_linear(ops.ctx, ops.u[0], alpha, beta, scale));
 }
@@ -438,7 +439,8 @@ bell_hardtanh(struct bell_tensor *x, double low, double high)
         return out;
     if (!(low <= high))
         return tensor_fail(ops.ctx, __func__, BELL_BAD_VALUE,
-                           "low is %g, high %g", low, high);
+                           "low is %g, high %g: expected low <= high", low,
+                           high);
     return tensor_result(__func__, &ops,
                          hard_tanh(ops.ctx, ops.u[0], low, high));
 }

@@ -497,16 +497,20 @@ read_options(const char *call, struct bell_context *ctx,
         if (s->stride[i] < 1 || s->dilation[i] < 1 || s->padding[i] < least ||
             s->stride[i] > MAX_PADDING || s->dilation[i] > MAX_PADDING ||
             s->padding[i] > MAX_PADDING) {
-            tensor_fail(ctx, call, BELL_BAD_VALUE,
-                        "stride %lld, padding %lld, dilation %lld",
-                        (long long)s->stride[i], (long long)s->padding[i],
-                        (long long)s->dilation[i]);
+            tensor_fail(
+                ctx, call, BELL_BAD_VALUE,
+                "stride %lld, padding %lld, dilation %lld: expected strides "
+                "and dilations from 1, padding from %lld, all up to 2^20",
+                (long long)s->stride[i], (long long)s->padding[i],
+                (long long)s->dilation[i], (long long)least);
             return false;
         }
         if (end[i] < least - s->padding[i] || end[i] > MAX_PADDING) {
             tensor_fail(ctx, call, BELL_BAD_VALUE,
-                        "padding %lld and %lld more at the end",
-                        (long long)s->padding[i], (long long)end[i]);
+                        "padding %lld and %lld more at the end: expected a sum "
+                        "from %lld, and up to 2^20 more",
+                        (long long)s->padding[i], (long long)end[i],
+                        (long long)least);
             return false;
         }
     }
@@ -555,7 +559,7 @@ take_conv_operands(const char *call, struct bell_tensor *x,
     ops->d = tensor_at(x)->shape->d + !ops->is_single;
     if (tn_product(tensor_at(w)->shape->d, tensor_at(w)->shape->n) <= 0) {
         *out = tensor_fail(ops->ctx, call, BELL_BAD_SHAPE,
-                           "a weight of shape %s", SHAPE_OF(w));
+                           "a weight of shape %s has no elements", SHAPE_OF(w));
         return false;
     }
     dtype = tensor_wide_dtype(tensor_result_dtype(all, n, NULL));
@@ -578,17 +582,27 @@ check_conv_sizes(const char *call, struct bell_tensor *x, struct bell_tensor *w,
                  const struct conv_shape *s, int64_t channels, int64_t n_out,
                  bool groups_fit)
 {
-    if (ops->d[0] != channels || s->groups < 1 || !groups_fit) {
+    if (s->groups < 1 || !groups_fit) {
         tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
-                    "x of shape %s by a weight of shape %s in %lld groups",
+                    "x of shape %s by a weight of shape %s in %lld groups: "
+                    "they must divide the first axis of the weight",
                     SHAPE_OF(x), SHAPE_OF(w), (long long)s->groups);
+        return false;
+    }
+    if (ops->d[0] != channels) {
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
+                    "x of shape %s by a weight of shape %s in %lld groups: "
+                    "expected %lld channels of x",
+                    SHAPE_OF(x), SHAPE_OF(w), (long long)s->groups,
+                    (long long)channels);
         return false;
     }
     if (bias && (tensor_at(bias)->shape->n != 1 ||
                  tensor_at(bias)->shape->d[0] != n_out)) {
         tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
-                    "a bias of shape %s for %lld results", SHAPE_OF(bias),
-                    (long long)n_out);
+                    "a bias of shape %s for %lld channels of the result; "
+                    "expected one element for each",
+                    SHAPE_OF(bias), (long long)n_out);
         return false;
     }
     return true;
@@ -644,8 +658,8 @@ conv_call(const char *call, struct bell_tensor *x, struct bell_tensor *w,
         dim_bounds(ops.ctx->dims, ops.d[1 + i], &least, &most);
         if (reach > least + before + after || -before > least || -after > least)
             return tensor_fail(ops.ctx, call, BELL_BAD_VALUE,
-                               "a window of %lld elements of %lld, padding "
-                               "%lld",
+                               "a window of %lld elements must fit an axis of "
+                               "%lld with a padding of %lld",
                                (long long)reach, (long long)least,
                                (long long)s.padding[i]);
         if (end[i] == 0 && before >= 0)
@@ -686,11 +700,12 @@ transpose_call(const char *call, struct bell_tensor *x,
                   extra;
         if (extra < 0 || (extra >= s.stride[i] && extra >= s.dilation[i]) ||
             ops.d[1 + i] < 1 || size[i] < 0)
-            return tensor_fail(ops.ctx, call, BELL_BAD_SHAPE,
-                               "x of shape %s to a size of %lld, output "
-                               "padding %lld",
-                               SHAPE_OF(x), (long long)size[i],
-                               (long long)extra);
+            return tensor_fail(
+                ops.ctx, call, BELL_BAD_SHAPE,
+                "x of shape %s to a size of %lld, output padding %lld: "
+                "expected axes of x from 1, a size from 0, and output padding "
+                "below the stride or the dilation",
+                SHAPE_OF(x), (long long)size[i], (long long)extra);
     }
     u = tn_conv_back_x(ops.ctx, ops.x, ops.w, &s, size, bias != NULL);
     return finish_conv(call, &ops, u);
@@ -1138,8 +1153,10 @@ bell_adaptive_avg_pool(struct bell_tensor *x, const int64_t *sizes, uint32_t n)
         return tensor_fail(ctx, __func__, BELL_BAD_DTYPE,
                            "of %s, not a float dtype", DTYPE_OF(x));
     if (n > rank || (n && !sizes) || rank == TN_MAX_RANK)
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "x of shape %s to %u sizes", SHAPE_OF(x), n);
+        return tensor_fail(
+            ctx, __func__, BELL_BAD_SHAPE,
+            "x of shape %s to %u sizes: expected an axis for each size",
+            SHAPE_OF(x), n);
     if (!tensor_plain_axes(__func__, x, last_axes(rank, n),
                            "parts of it are counted", &out))
         return out;
@@ -1150,8 +1167,9 @@ bell_adaptive_avg_pool(struct bell_tensor *x, const int64_t *sizes, uint32_t n)
         int64_t size = tn_size(ctx, u, axis);
         if (sizes[i] < 0 || sizes[i] > 1 << 20 || (size == 0 && sizes[i] > 0))
             return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                               "axis %u of %s to a size of %lld", axis,
-                               SHAPE_OF(x), (long long)sizes[i]);
+                               "axis %u of %s to a size of %lld: expected 0 to "
+                               "2^20, and 0 of an empty axis",
+                               axis, SHAPE_OF(x), (long long)sizes[i]);
         if (sizes[i] > 0)
             u = adapt_axis(ctx, u, axis, sizes[i]);
     }

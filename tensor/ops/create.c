@@ -221,8 +221,9 @@ bell_arange(struct bell_context *ctx, double start, double stop, double step,
     n = ceil((stop - start) / step);
     if (type == UOP_BOOL || step == 0 || !(n >= 0) || n > (double)TN_MAX_NUMEL)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "%s from %g to %g by %g", uop_dtype_infos[type].name,
-                           start, stop, step);
+                           "%s from %g to %g by %g: the step must lead from "
+                           "start to end, and the dtype not be bool",
+                           uop_dtype_infos[type].name, start, stop, step);
     if (uop_dtype_infos[type].is_int &&
         !(fabs(start) < 0x1p63 &&
           fabs(last_step(start, step, (int64_t)n)) < 0x1p63))
@@ -252,7 +253,8 @@ bell_arange_int(struct bell_context *ctx, int64_t start, int64_t stop,
     if (type == UOP_BOOL || step == 0 || (start != stop && n == 0) ||
         n > TN_MAX_NUMEL)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "%s from %lld to %lld by %lld",
+                           "%s from %lld to %lld by %lld: the step must lead "
+                           "from start to end, and the dtype not be bool",
                            uop_dtype_infos[type].name, (long long)start,
                            (long long)stop, (long long)step);
     return tensor_new(ctx, __func__,
@@ -275,8 +277,10 @@ bell_linspace(struct bell_context *ctx, double start, double stop,
     if (type == UOP_BOOL || steps < 0 || steps > TN_MAX_NUMEL ||
         !isfinite(start) || !isfinite(stop))
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "%lld steps of %s from %g to %g", (long long)steps,
-                           uop_dtype_infos[type].name, start, stop);
+                           "%lld steps of %s from %g to %g: expected 0 steps "
+                           "or more, finite ends, and not bool",
+                           (long long)steps, uop_dtype_infos[type].name, start,
+                           stop);
     /* Counted from both ends, so that both are met exactly. */
     wide = type == UOP_F32 || uop_dtype_is_small(type) ? UOP_F32 : UOP_F64;
     step = steps > 1 ? (stop - start) / (double)(steps - 1) : 0;
@@ -321,13 +325,14 @@ bell_one_hot(struct bell_tensor *x, int64_t num_classes)
     rank = tensor_at(x)->shape->n;
     if (!uop_dtype_infos[tensor_at(x)->dtype].is_int || num_classes < 0 ||
         num_classes > TN_MAX_NUMEL || rank + 1 > BELL_MAX_RANK)
-        return tensor_fail(ctx, __func__,
-                           !uop_dtype_infos[tensor_at(x)->dtype].is_int
-                               ? BELL_BAD_DTYPE
-                           : rank + 1 > BELL_MAX_RANK ? BELL_BAD_SHAPE
-                                                      : BELL_BAD_VALUE,
-                           "%s %s into %lld classes", DTYPE_OF(x), SHAPE_OF(x),
-                           (long long)num_classes);
+        return tensor_fail(
+            ctx, __func__,
+            !uop_dtype_infos[tensor_at(x)->dtype].is_int ? BELL_BAD_DTYPE
+            : rank + 1 > BELL_MAX_RANK                   ? BELL_BAD_SHAPE
+                                                         : BELL_BAD_VALUE,
+            "%s %s into %lld classes: expected integers, 0 classes or more, "
+            "and fewer than %d axes",
+            DTYPE_OF(x), SHAPE_OF(x), (long long)num_classes, BELL_MAX_RANK);
     if (!tensor_check_range(__func__, x, "class", (int)rank, 0, num_classes,
                             TENSOR_IGNORE_NONE))
         return ctx->error_tensor;

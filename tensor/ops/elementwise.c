@@ -413,7 +413,7 @@ pow_call(const char *call, struct bell_tensor *x, struct bell_tensor *y)
         c->arg.i < 0 && !tn_is_float(tensor_at(x)->uop) &&
         !(tensor_at(x)->flags & TENSOR_WEAK))
         return tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_VALUE,
-                           "integers to the power of %lld: make them floats",
+                           "integers to the power of %lld must be made floats",
                            (long long)c->arg.i);
     return binary_of_numbers(call, x, y, take_pow);
 }
@@ -936,7 +936,8 @@ bell_clip(struct bell_tensor *x, double low, double high)
         return out;
     if (isnan(low) || isnan(high))
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_VALUE,
-                           "bounds %g and %g", low, high);
+                           "bounds %g and %g: a bound must not be NaN", low,
+                           high);
     if (isinf(low) && isinf(high))
         return bell_alias(x);
     lo = isinf(low) ? NULL : tensor_number(x, low);

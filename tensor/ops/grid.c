@@ -218,15 +218,20 @@ bell_grid_sample(struct bell_tensor *x, struct bell_tensor *grid,
     for (i = 2; fits && i < xd->n; i++)
         fits = xd->d[i] > 0;
     if (!fits)
-        return tensor_fail(s.ctx, __func__, BELL_BAD_SHAPE,
-                           "x of shape %s at a grid of shape %s", SHAPE_OF(x),
-                           SHAPE_OF(grid));
+        return tensor_fail(
+            s.ctx, __func__, BELL_BAD_SHAPE,
+            "x of shape %s at a grid of shape %s: expected [n, c, h, w] and "
+            "[n, .., .., 2], or [n, c, d, h, w] and [n, .., .., .., 3], and no "
+            "axis of an image empty",
+            SHAPE_OF(x), SHAPE_OF(grid));
     if ((mode != BELL_RESIZE_NEAREST && mode != BELL_RESIZE_LINEAR &&
          (mode != BELL_RESIZE_CUBIC || xd->n != 4)) ||
         padding < BELL_GRID_ZEROS || padding > BELL_GRID_REFLECT)
-        return tensor_fail(s.ctx, __func__, BELL_BAD_VALUE,
-                           "mode %d, padding %d of x of shape %s", (int)mode,
-                           (int)padding, SHAPE_OF(x));
+        return tensor_fail(
+            s.ctx, __func__, BELL_BAD_VALUE,
+            "mode %d, padding %d of x of shape %s: expected NEAREST, LINEAR "
+            "or, of 4 axes, CUBIC, and an enum bell_grid_padding",
+            (int)mode, (int)padding, SHAPE_OF(x));
     s.n_axes = xd->n - 2;
     memcpy(s.size, xd->d + 2, s.n_axes * sizeof(*s.size));
     memcpy(d, xd->d, 2 * sizeof(*d));

@@ -117,7 +117,7 @@ plan_item(struct index_plan *p, const char *call,
     step->drop = item->kind == BELL_INDEX_INT;
     if (item->kind == BELL_INDEX_SLICE) {
         if (item->step == 0) {
-            fail_item(p, call, i, "a step of 0");
+            fail_item(p, call, i, "the step must not be 0");
             return false;
         }
         if (!dim_is_expr(item->begin) && !dim_is_expr(item->end) &&
@@ -474,8 +474,9 @@ mask_fits(const char *call, struct bell_tensor *x,
         fits = tensor_at(mask)->shape->d[k] == tensor_at(x)->shape->d[axis + k];
     if (!fits)
         tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
-                    "item %u: a mask of shape %s for axis %u of %s", i,
-                    SHAPE_OF(mask), axis, SHAPE_OF(x));
+                    "item %u: a mask of shape %s for axis %u of %s: the sizes "
+                    "must be equal",
+                    i, SHAPE_OF(mask), axis, SHAPE_OF(x));
     *out_axis = axis;
     return fits;
 }
@@ -802,7 +803,8 @@ check_value(const char *call, struct bell_tensor *value, const int64_t *d,
               tensor_at(value)->shape->d[i] != d[skip + i];
     if (bad)
         tensor_fail(tensor_at(value)->ctx, call, BELL_BAD_SHAPE,
-                    "a value of shape %s into %s", SHAPE_OF(value),
+                    "a value of shape %s into %s: it must broadcast to that",
+                    SHAPE_OF(value),
                     tensor_sizes_str(tensor_at(value)->ctx->dims, d, n, text,
                                      sizeof(text)));
     return !bad;
@@ -1009,7 +1011,8 @@ gather_axis_arg(const char *call, struct bell_tensor *x,
                         tensor_at(x)->shape->d[i]) != DIM_ALWAYS;
     if (bad) {
         tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
-                    "an index of shape %s into %s along axis %d",
+                    "an index of shape %s into %s along axis %d: expected as "
+                    "many axes, and no other one longer",
                     SHAPE_OF(index), SHAPE_OF(x), at);
         return -1;
     }
@@ -1071,8 +1074,9 @@ bell_index_select(struct bell_tensor *x, int axis, struct bell_tensor *index)
     n = tensor_at(index)->shape->n ? tensor_at(index)->shape->d[0] : 1;
     if (tensor_at(index)->shape->n > 1 || (is_scalar && n != 1))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "an index of shape %s into %s", SHAPE_OF(index),
-                           SHAPE_OF(x));
+                           "an index of shape %s into %s: expected one axis at "
+                           "most, and one element for a tensor without axes",
+                           SHAPE_OF(index), SHAPE_OF(x));
     if (!index_in_range(__func__, index, at,
                         is_scalar ? 1 : tensor_at(x)->shape->d[at]))
         return ctx->error_tensor;
@@ -1109,9 +1113,11 @@ bell_embedding(struct bell_tensor *x, struct bell_tensor *weight)
         return out;
     if (tensor_at(weight)->shape->n != 2 ||
         tensor_at(x)->shape->n + 1 > BELL_MAX_RANK)
-        return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
-                           "indices of shape %s into a weight of shape %s",
-                           SHAPE_OF(x), SHAPE_OF(weight));
+        return tensor_fail(
+            tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
+            "indices of shape %s into a weight of shape %s: expected a weight "
+            "of 2 axes, and fewer than %d axes of indices",
+            SHAPE_OF(x), SHAPE_OF(weight), BELL_MAX_RANK);
     if (!index_in_range(__func__, x, 0, tensor_at(weight)->shape->d[0]))
         return tensor_at(x)->ctx->error_tensor;
     return tensor_new(
@@ -1185,13 +1191,16 @@ begin_scatter(const char *call, struct bell_tensor *x, int axis,
     rank = rank_of(x);
     if (rank == BELL_MAX_RANK || !covers(src, index)) {
         tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
-                    "%s by an index of shape %s from %s", SHAPE_OF(x),
-                    SHAPE_OF(index), SHAPE_OF(src));
+                    "%s by an index of shape %s from %s: the source must cover "
+                    "the index",
+                    SHAPE_OF(x), SHAPE_OF(index), SHAPE_OF(src));
         return false;
     }
     if (tensor_at(src)->dtype != tensor_at(x)->dtype &&
         !(tensor_at(src)->flags & TENSOR_WEAK)) {
-        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_DTYPE, "%s into %s",
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_DTYPE,
+                    "values of %s into a tensor of %s: the dtypes must be "
+                    "equal; see bell_cast",
                     DTYPE_OF(src), DTYPE_OF(x));
         return false;
     }
@@ -1320,7 +1329,8 @@ scatter_call(const char *call, struct bell_tensor *x, int axis,
         return tensor_fail(s.ctx, call, BELL_BAD_VALUE,
                            "%d is not a way to combine", (int)combine);
     if (tensor_at(x)->dtype == UOP_BOOL && combine == BELL_COMBINE_MEAN)
-        return tensor_fail(s.ctx, call, BELL_BAD_DTYPE, "a mean of bool");
+        return tensor_fail(s.ctx, call, BELL_BAD_DTYPE,
+                           "bool has no mean; see bell_cast");
     if (tn_bad(s.index) || tn_numel(s.ctx, s.index) == 0)
         return tensor_new(s.ctx, call, tensor_node(x));
     if (tensor_at(x)->dtype == UOP_BOOL && combine >= BELL_COMBINE_AMAX) {

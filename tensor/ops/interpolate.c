@@ -559,10 +559,14 @@ resize(const char *call, struct bell_tensor *x, const int64_t *sizes,
     uint32_t k;
 
     if (r.mode < BELL_RESIZE_NEAREST || r.mode > BELL_RESIZE_CUBIC)
-        return tensor_fail(ctx, call, BELL_BAD_VALUE, "mode %d", (int)r.mode);
+        return tensor_fail(ctx, call, BELL_BAD_VALUE,
+                           "mode %d is not an enum bell_resize_mode",
+                           (int)r.mode);
     if (n > r.rank || (n && !sizes))
-        return tensor_fail(ctx, call, BELL_BAD_SHAPE,
-                           "x of shape %s to %u sizes", SHAPE_OF(x), n);
+        return tensor_fail(
+            ctx, call, BELL_BAD_SHAPE,
+            "x of shape %s to %u sizes: expected an axis for each size",
+            SHAPE_OF(x), n);
     if (r.align && r.mode < BELL_RESIZE_LINEAR)
         return tensor_fail(ctx, call, BELL_BAD_VALUE,
                            "corners of nearest elements cannot be aligned");
@@ -585,16 +589,18 @@ resize(const char *call, struct bell_tensor *x, const int64_t *sizes,
         uint32_t i = bytes ? n - 1 - k : k;
         double s = scale ? scale[i] : 0;
         if (!(s >= 0) || isinf(s))
-            return tensor_fail(ctx, call, BELL_BAD_VALUE, "mode %d, scale %g",
-                               (int)r.mode, s);
+            return tensor_fail(
+                ctx, call, BELL_BAD_VALUE,
+                "the scale is %g; expected a finite one, 0 or more", s);
         r.step = s != 0 ? 1 / s : 0;
         r.axis = r.rank - n + i;
         r.size = tn_size(ctx, u, r.axis);
         r.n = sizes[i];
         if (r.n < 1 || r.n > 1 << 24 || r.size < 1)
             return tensor_fail(ctx, call, BELL_BAD_VALUE,
-                               "axis %u of %s to a size of %lld", r.axis,
-                               SHAPE_OF(x), (long long)r.n);
+                               "axis %u of %s to a size of %lld: expected 1 to "
+                               "2^24, of an axis that is not empty",
+                               r.axis, SHAPE_OF(x), (long long)r.n);
         u = bytes ? resize_bytes(&r, u) : resize_axis(&r, u);
     }
     if (!tn_bad(u))

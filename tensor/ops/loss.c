@@ -104,8 +104,10 @@ bell_layer_norm(struct bell_tensor *x, uint32_t n_axes,
                         n_axes) ||
         !loss_has_shape(bias, tensor_at(x)->shape->d + rank - n_axes, n_axes))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "the last %u axes of %s, weight %s, bias %s", n_axes,
-                           SHAPE_OF(x), weight ? SHAPE_OF(weight) : "NULL",
+                           "the last %u axes of %s, weight %s, bias %s: weight "
+                           "and bias must have the shape of these axes",
+                           n_axes, SHAPE_OF(x),
+                           weight ? SHAPE_OF(weight) : "NULL",
                            bias ? SHAPE_OF(bias) : "NULL");
     mask = ((1u << n_axes) - 1) << (rank - n_axes);
     u = normalise(ctx, tn_widen(ctx, tensor_node(x)), mask, eps);
@@ -129,8 +131,9 @@ bell_rms_norm(struct bell_tensor *x, struct bell_tensor *weight, double eps)
     if (n == 0 || n > rank ||
         !loss_has_shape(weight, tensor_at(x)->shape->d + rank - n, n))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "x of shape %s, weight %s", SHAPE_OF(x),
-                           weight ? SHAPE_OF(weight) : "NULL");
+                           "x of shape %s, weight %s: the weight must have the "
+                           "shape of the last axes",
+                           SHAPE_OF(x), weight ? SHAPE_OF(weight) : "NULL");
     u = tn_widen(ctx, tensor_node(x));
     mean = tn_mean(ctx, tn_mul(ctx, u, u), ((1u << n) - 1) << (rank - n));
     mean = tn_recip(ctx, tn_sqrt(ctx, tn_add_c(ctx, mean, eps)));
@@ -176,8 +179,9 @@ bell_batch_norm(struct bell_tensor *x, struct bell_tensor *mean,
         !loss_has_shape(weight, tensor_at(x)->shape->d + 1, 1) ||
         !loss_has_shape(bias, tensor_at(x)->shape->d + 1, 1))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "x of shape %s, mean %s, var %s, weight %s, "
-                           "bias %s",
+                           "x of shape %s, mean %s, var %s, weight %s, bias "
+                           "%s: expected 2 axes or more of x, and one element "
+                           "for each channel (axis 1) in the others",
                            SHAPE_OF(x), mean ? SHAPE_OF(mean) : "NULL",
                            var ? SHAPE_OF(var) : "NULL",
                            weight ? SHAPE_OF(weight) : "NULL",
@@ -219,8 +223,10 @@ bell_group_norm(struct bell_tensor *x, int64_t n_groups,
         !loss_has_shape(bias, tensor_at(x)->shape->d + 1, 1))
         return tensor_fail(
             ctx, __func__, BELL_BAD_SHAPE,
-            "x of shape %s in %s groups, weight %s, bias %s", SHAPE_OF(x),
-            (dim_print(dims, n_groups, text, sizeof(text)), text),
+            "x of shape %s in %s groups, weight %s, bias %s: groups must "
+            "divide the channels (axis 1), weight and bias have one element "
+            "for each",
+            SHAPE_OF(x), (dim_print(dims, n_groups, text, sizeof(text)), text),
             weight ? SHAPE_OF(weight) : "NULL", bias ? SHAPE_OF(bias) : "NULL");
     d[0] = tensor_at(x)->shape->d[0];
     d[1] = n_groups;
@@ -496,9 +502,10 @@ bell_binary_cross_entropy_with_logits(struct bell_tensor *x,
         if (!tn_broadcast_shape(shapes, 2, d, &rank) ||
             rank != tensor_at(x)->shape->n ||
             uop_dims(&ctx->graph, d, rank) != shapes[0])
-            return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                               "pos_weight of shape %s for %s",
-                               SHAPE_OF(pos_weight), SHAPE_OF(x));
+            return tensor_fail(
+                ctx, __func__, BELL_BAD_SHAPE,
+                "pos_weight of shape %s for %s: it must broadcast to that",
+                SHAPE_OF(pos_weight), SHAPE_OF(x));
         w = tn_cast(ctx, tensor_at(pos_weight)->uop, ops.u[0]->dtype);
         w = tn_mul(ctx, tn_add_c(ctx, w, -1), ops.u[1]);
         rest = tn_mul(ctx, tn_add_c(ctx, w, 1), rest);
@@ -642,15 +649,17 @@ class_axis(const char *call, struct bell_tensor *x, struct bell_tensor *target,
         (soft || (uop_dtype_infos[tensor_at(target)->dtype].is_int &&
                   is_class_target(x, target, axis))))
         return (int)axis;
-    *out =
-        tensor_fail(tensor_at(x)->ctx, call,
-                    uop_dtype_infos[tensor_at(x)->dtype].is_float &&
-                            (uop_dtype_infos[tensor_at(target)->dtype].is_int ||
-                             soft_allowed)
-                        ? BELL_BAD_SHAPE
-                        : BELL_BAD_DTYPE,
-                    "%s %s with a target of %s %s", DTYPE_OF(x), SHAPE_OF(x),
-                    DTYPE_OF(target), SHAPE_OF(target));
+    *out = tensor_fail(
+        tensor_at(x)->ctx, call,
+        uop_dtype_infos[tensor_at(x)->dtype].is_float &&
+                (uop_dtype_infos[tensor_at(target)->dtype].is_int ||
+                 soft_allowed)
+            ? BELL_BAD_SHAPE
+            : BELL_BAD_DTYPE,
+        "%s %s with a target of %s %s: expected floats, and integers of that "
+        "shape without the axis of the classes%s",
+        DTYPE_OF(x), SHAPE_OF(x), DTYPE_OF(target), SHAPE_OF(target),
+        soft_allowed ? ", or floats of the same shape" : "");
     return -1;
 }
 
@@ -676,7 +685,9 @@ check_class_weight(const char *call, struct bell_tensor *x,
     if (loss_has_shape(weight, tensor_at(x)->shape->d + axis, 1))
         return true;
     tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
-                "a weight of shape %s for %s", SHAPE_OF(weight), SHAPE_OF(x));
+                "a weight of shape %s for %s: expected one element for each of "
+                "the classes, axis %d",
+                SHAPE_OF(weight), SHAPE_OF(x), axis);
     return false;
 }
 

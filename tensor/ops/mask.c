@@ -200,7 +200,8 @@ bell_nonzero_sized(struct bell_tensor *x, int64_t size, int64_t fill)
         return out;
     ctx = tensor_at(x)->ctx;
     if (size < 0)
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "size %lld",
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+                           "the size is %lld; expected 0 or more",
                            (long long)size);
     s = find_sized(ctx, tensor_node(x), size);
     if (s.places)
@@ -229,8 +230,10 @@ mask_shape(const char *call, struct bell_tensor *x, struct bell_tensor *mask,
         (!stay || uop_dims(&ctx->graph, d, *out_rank) == shapes[0]))
         return true;
     *out = tensor_fail(ctx, call, is_mask ? BELL_BAD_SHAPE : BELL_BAD_DTYPE,
-                       "a mask of %s %s for %s", DTYPE_OF(mask), SHAPE_OF(mask),
-                       SHAPE_OF(x));
+                       "a mask of %s %s for %s: expected bool, and %s",
+                       DTYPE_OF(mask), SHAPE_OF(mask), SHAPE_OF(x),
+                       stay ? "a shape that broadcasts to that"
+                            : "shapes that broadcast");
     return false;
 }
 
@@ -291,7 +294,8 @@ bell_masked_select_sized(struct bell_tensor *x, struct bell_tensor *mask,
     if (size < 0 || (fill && (tensor_numel(fill) != 1 ||
                               tensor_at(fill)->flags & TENSOR_VARIES)))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "size %lld, a fill value of shape %s",
+                           "size %lld, a fill value of shape %s: expected 0 or "
+                           "more, and one element",
                            (long long)size, fill ? SHAPE_OF(fill) : "()");
     rest = fill ? tn_reshape(ctx, tensor_at(fill)->uop, NULL, 0)
                 : tn_int(ctx, UOP_BOOL, 0);
@@ -336,7 +340,8 @@ bell_masked_fill_by(struct bell_tensor *x, struct bell_tensor *mask,
         return out;
     ctx = tensor_at(x)->ctx;
     if (tensor_numel(value) != 1 || tensor_at(value)->flags & TENSOR_VARIES)
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "a value of shape %s",
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+                           "the value has shape %s; expected one element",
                            SHAPE_OF(value));
     u = tensor_node(x);
     if (!tensor_fits_number(__func__, value, u->dtype))
@@ -513,8 +518,9 @@ repeat_places(const char *call, struct bell_context *ctx, const struct uop *u,
         return ctx->error_tensor;
     if (least < 0 || size > TN_MAX_NUMEL)
         return tensor_fail(ctx, call, BELL_BAD_VALUE,
-                           "a count of %lld, %lld in all", (long long)least,
-                           (long long)size);
+                           "a count of %lld, %lld in all: expected counts of 0 "
+                           "or more, and fewer in all",
+                           (long long)least, (long long)size);
     if (tn_bad(running))
         return tensor_new(ctx, call, running);
     running = places_where_it_grows(ctx, running, size);
@@ -549,7 +555,8 @@ bell_repeat_interleave_by(struct bell_tensor *x, struct bell_tensor *counts,
     if (tensor_at(counts)->shape->n > 1 || tn_rank(ctx, u) == 0 ||
         (n != 1 && n != tn_size(ctx, u, (uint32_t)at)))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "counts of shape %s for axis %d of %s",
+                           "counts of shape %s for axis %d of %s: expected one "
+                           "count, or one for each element of the axis",
                            SHAPE_OF(counts), at, SHAPE_OF(x));
     memcpy(d, tn_shape(ctx, u)->d, tn_rank(ctx, u) * sizeof(*d));
     c = tn_cast(ctx, tn_flat(ctx, tensor_node(counts)), UOP_I64);

@@ -238,14 +238,17 @@ bell_linear(struct bell_tensor *x, struct bell_tensor *weight,
     if ((rank != 2 && (rank != 1 || bias)) || tensor_at(x)->shape->n == 0 ||
         tensor_at(x)->shape->d[tensor_at(x)->shape->n - 1] !=
             tensor_at(weight)->shape->d[rank - 1])
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "x of shape %s by a weight of shape %s", SHAPE_OF(x),
-                           SHAPE_OF(weight));
+        return tensor_fail(
+            ctx, __func__, BELL_BAD_SHAPE,
+            "x of shape %s by a weight of shape %s: expected as many columns, "
+            "in a weight of 2 axes, or of 1 without a bias",
+            SHAPE_OF(x), SHAPE_OF(weight));
     if (bias &&
         (tensor_at(bias)->shape->n != 1 ||
          tensor_at(bias)->shape->d[0] != tensor_at(weight)->shape->d[0]))
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "a bias of shape %s with a weight of shape %s",
+                           "a bias of shape %s with a weight of shape %s: "
+                           "expected one element for each row",
                            SHAPE_OF(bias), SHAPE_OF(weight));
     dtype = tensor_wide_dtype(tensor_result_dtype(all, n, NULL));
     u = tn_cast(ctx, tensor_node(x), dtype);
@@ -292,8 +295,9 @@ bell_addmm(struct bell_tensor *x, struct bell_tensor *a, struct bell_tensor *b,
     left = tensor_at(a)->shape;
     right = tensor_at(b)->shape;
     if (left->n != 2 || right->n != 2 || left->d[1] != right->d[0])
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "%s @ %s",
-                           SHAPE_OF(a), SHAPE_OF(b));
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+                           "%s @ %s: expected [n, k] @ [k, m]", SHAPE_OF(a),
+                           SHAPE_OF(b));
     dtype = tensor_wide_dtype(tensor_result_dtype(all, 3, NULL));
     if (!uop_dtype_infos[dtype].is_float &&
         (beta != trunc(beta) || alpha != trunc(alpha)))
@@ -731,15 +735,19 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
     if (tn_bad(uk) || tn_bad(uv))
         return tensor_new(ctx, __func__, &uop_failed);
     if (!check_attention(ctx, uq, uk, uv) || !uop_dtype_infos[dtype].is_float)
-        return tensor_fail(ctx, __func__,
-                           uop_dtype_infos[dtype].is_float ? BELL_BAD_SHAPE
-                                                           : BELL_BAD_DTYPE,
-                           "q %s, k %s, v %s of %s", SHAPE_OF(q), SHAPE_OF(k),
-                           SHAPE_OF(v), uop_dtype_infos[dtype].name);
+        return tensor_fail(
+            ctx, __func__,
+            uop_dtype_infos[dtype].is_float ? BELL_BAD_SHAPE : BELL_BAD_DTYPE,
+            "q %s, k %s, v %s of %s: expected floats, [.., n, d], [.., m, d] "
+            "and [.., m, e]",
+            SHAPE_OF(q), SHAPE_OF(k), SHAPE_OF(v), uop_dtype_infos[dtype].name);
     if ((mask && causal) || !(dropout_p >= 0 && dropout_p <= 1))
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "dropout probability %g%s", dropout_p,
-                           causal ? ", causal and a mask" : "");
+                           mask && causal
+                               ? "a mask cannot be given to causal attention"
+                               : "the dropout probability is %g; expected 0 "
+                                 "to 1",
+                           dropout_p);
     uq = tn_widen(ctx, tn_cast(ctx, uq, dtype));
     uk = tn_widen(ctx, tn_cast(ctx, uk, dtype));
     uv = tn_widen(ctx, tn_cast(ctx, uv, dtype));
@@ -760,7 +768,8 @@ bell_scaled_dot_product_attention(struct bell_tensor *q, struct bell_tensor *k,
         if (!tn_broadcast_shape(shapes, 2, d, &rank) ||
             uop_dims(&ctx->graph, d, rank) != shapes[0])
             return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                               "a mask of shape %s with q %s and k %s",
+                               "a mask of shape %s with q %s and k %s: it must "
+                               "broadcast to [.., queries, keys]",
                                SHAPE_OF(mask), SHAPE_OF(q), SHAPE_OF(k));
     }
     scores =

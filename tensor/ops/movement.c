@@ -68,7 +68,9 @@ infer_size(const char *call, const struct bell_tensor *x, const int64_t *from,
         bad = !dims_same_numel(dims, d, n, from, n_from);
     }
     if (bad)
-        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE, "%s to %s",
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
+                    "%s to %s: both must have the same number of elements, and "
+                    "one size at most may be -1",
                     SHAPE_OF(x),
                     tensor_sizes_str(dims, d, n, text, sizeof(text)));
     return !bad;
@@ -152,8 +154,10 @@ bell_flatten(struct bell_tensor *x, int first, int last)
     if (from < 0 || to < 0)
         return ctx->error_tensor;
     if (from > to)
-        return tensor_fail(ctx, __func__, BELL_BAD_AXIS, "axes %d to %d of %s",
-                           from, to, SHAPE_OF(x));
+        return tensor_fail(
+            ctx, __func__, BELL_BAD_AXIS,
+            "axes %d to %d of %s: the first must not come after the last", from,
+            to, SHAPE_OF(x));
     if (tensor_at(x)->shape->n == 0)
         return tensor_new(ctx, __func__, tn_reshape(ctx, u, &one, 1));
     return tensor_new(
@@ -179,9 +183,11 @@ bell_unflatten(struct bell_tensor *x, int axis, const int64_t *sizes,
     if (at < 0)
         return ctx->error_tensor;
     if (rank == 0 || n_sizes == 0 || rank - 1 + n_sizes > BELL_MAX_RANK)
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "axis %d of %s into %u axes", at, SHAPE_OF(x),
-                           n_sizes);
+        return tensor_fail(
+            ctx, __func__, BELL_BAD_SHAPE,
+            "axis %d of %s into %u axes: there must be an axis and one size at "
+            "least, and %d axes at most in the end",
+            at, SHAPE_OF(x), n_sizes, BELL_MAX_RANK);
     rest = rank - 1 - (uint32_t)at;
     memcpy(d, tensor_at(x)->shape->d, (size_t)at * sizeof(*d));
     memcpy(d + at, sizes, n_sizes * sizeof(*d));
@@ -209,10 +215,11 @@ bell_permute(struct bell_tensor *x, const int64_t *order, uint32_t ndim)
     if (!take_any_by(__func__, x, order, ndim, &ctx, &u, &out))
         return out;
     if (ndim != tensor_at(x)->shape->n)
-        return tensor_fail(ctx, __func__, BELL_BAD_AXIS,
-                           "order %s for a tensor of %u axes",
-                           tensor_shape_str(order, ndim, text, sizeof(text)),
-                           tensor_at(x)->shape->n);
+        return tensor_fail(
+            ctx, __func__, BELL_BAD_AXIS,
+            "order %s for a tensor of %u axes: expected each axis once",
+            tensor_shape_str(order, ndim, text, sizeof(text)),
+            tensor_at(x)->shape->n);
     if (ndim && !tensor_axes(ctx, __func__, order, ndim, ndim, &mask))
         return ctx->error_tensor;
     for (i = 0; i < ndim; i++)
@@ -309,7 +316,10 @@ bell_expand(struct bell_tensor *x, const int64_t *shape, uint32_t ndim)
     }
     if (bad)
         return tensor_fail(
-            ctx, __func__, BELL_BAD_SHAPE, "%s to %s", SHAPE_OF(x),
+            ctx, __func__, BELL_BAD_SHAPE,
+            "%s to %s: an axis must be 1 or have this size already; -1 keeps "
+            "it",
+            SHAPE_OF(x),
             tensor_sizes_str(ctx->dims, shape, ndim, text, sizeof(text)));
     if (!tensor_takes_shape(ctx, __func__, d, ndim))
         return ctx->error_tensor;
@@ -388,7 +398,10 @@ take_pads(const char *call, struct bell_tensor *x, const int64_t *pads,
         return tensor_takes_shape(ctx, call, d, shape->n)
                    ? true
                    : (*out = ctx->error_tensor, false);
-    *out = tensor_fail(ctx, call, BELL_BAD_VALUE, "%s by %s", SHAPE_OF(x),
+    *out = tensor_fail(ctx, call, BELL_BAD_VALUE,
+                       "%s by %s: expected a pair for each of the last axes, "
+                       "and no axis cut below 0",
+                       SHAPE_OF(x),
                        tensor_sizes_str(dims, pads, n_pads < 32 ? n_pads : 32,
                                         text, sizeof(text)));
     return false;
@@ -423,7 +436,8 @@ bell_pad_by(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
         !take_pads(__func__, x, pads, n_pads, all, &out))
         return out;
     if (tensor_numel(value) != 1 || tensor_at(value)->flags & TENSOR_VARIES)
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "a value of shape %s",
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+                           "the value has shape %s; expected one element",
                            SHAPE_OF(value));
     c = tn_reshape(ctx, tensor_at(value)->uop, NULL, 0);
     c = tn_cast(ctx, c, u->dtype);
@@ -451,10 +465,13 @@ bell_shrink(struct bell_tensor *x, const int64_t *bounds, uint32_t n_bounds)
                            dim_sub(ctx->dims, bounds[2 * i + 1], bounds[2 * i]),
                            tensor_at(x)->shape->d[i]);
     if (bad)
-        return tensor_fail(
-            ctx, __func__, BELL_BAD_INDEX, "%s to the bounds %s", SHAPE_OF(x),
-            tensor_sizes_str(ctx->dims, bounds, n_bounds < 32 ? n_bounds : 32,
-                             text, sizeof(text)));
+        return tensor_fail(ctx, __func__, BELL_BAD_INDEX,
+                           "%s to the bounds %s: expected 0 <= begin <= end <= "
+                           "size for each axis",
+                           SHAPE_OF(x),
+                           tensor_sizes_str(ctx->dims, bounds,
+                                            n_bounds < 32 ? n_bounds : 32, text,
+                                            sizeof(text)));
     return tensor_new(ctx, __func__, tn_shrink(ctx, u, bounds));
 }
 
@@ -484,7 +501,10 @@ bell_repeat(struct bell_tensor *x, const int64_t *counts, uint32_t n_counts)
     if (bad) {
         char text[TENSOR_SHAPE_STR];
         return tensor_fail(
-            ctx, __func__, BELL_BAD_VALUE, "%s times %s", SHAPE_OF(x),
+            ctx, __func__, BELL_BAD_VALUE,
+            "%s times %s: expected a count of 0 or more for each axis; more "
+            "counts go in front",
+            SHAPE_OF(x),
             tensor_sizes_str(ctx->dims, counts, n_counts, text, sizeof(text)));
     }
     if (!tensor_takes_shape(ctx, __func__, d, n_counts))
@@ -511,8 +531,9 @@ bell_repeat_interleave(struct bell_tensor *x, int64_t count, int axis)
         return ctx->error_tensor;
     if (count < 0 || count > TN_MAX_NUMEL || rank == 0)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "%lld times an element of %s", (long long)count,
-                           SHAPE_OF(x));
+                           "%lld times an element of %s: expected an axis, and "
+                           "a count of 0 or more",
+                           (long long)count, SHAPE_OF(x));
     u = tn_unsqueeze(ctx, u, (uint32_t)at + 1);
     memcpy(d, tn_shape(ctx, u)->d, (rank + 1) * sizeof(*d));
     d[at + 1] = count;
@@ -532,7 +553,9 @@ take_list(const char *call, struct bell_tensor *const *tensors, uint32_t n,
     uint32_t i;
 
     if (n == 0) {
-        (void)bell_fail_at(call, BELL_BAD_MISSING, "%s: an empty list", call);
+        (void)bell_fail_at(
+            call, BELL_BAD_MISSING,
+            "%s: the list is empty; expected one tensor at least", call);
         *out = NULL;
         return NULL;
     }
@@ -677,7 +700,8 @@ bell_pad_with(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
                            "a padding has the size of a symbol: what is "
                            "mirrored or repeated is counted");
     if (mode < BELL_PAD_REFLECT || mode > BELL_PAD_CIRCULAR)
-        return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "mode %d", (int)mode);
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "mode %d is not an enum bell_pad_mode", (int)mode);
     for (i = 0; i < tensor_at(x)->shape->n; i++) {
         int64_t size = tensor_at(x)->shape->d[i];
         if (mode == BELL_PAD_CIRCULAR) {
@@ -693,11 +717,11 @@ bell_pad_with(struct bell_tensor *x, const int64_t *pads, uint32_t n_pads,
             if (dim_is_expr(most))
                 dim_bounds(ctx->dims, most, &most, &greatest);
             if (more > 0 && more > most)
-                return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                                   "%lld elements %s axis %u of %s; %lld are "
-                                   "possible",
-                                   (long long)more, side ? "after" : "before",
-                                   i, SHAPE_OF(x), (long long)most);
+                return tensor_fail(
+                    ctx, __func__, BELL_BAD_VALUE,
+                    "%lld elements %s axis %u of %s; at most %lld are possible",
+                    (long long)more, side ? "after" : "before", i, SHAPE_OF(x),
+                    (long long)most);
         }
         before = all[2 * i] > 0 ? all[2 * i] : 0;
         after = all[2 * i + 1] > 0 ? all[2 * i + 1] : 0;
@@ -728,8 +752,9 @@ bell_cat(struct bell_tensor *const *tensors, uint32_t n, int axis)
                           tensor_at(tensors[i])->shape, (uint32_t)at))
             continue;
         tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                    "%s and %s (tensor %u) along axis %d", SHAPE_OF(tensors[0]),
-                    SHAPE_OF(tensors[i]), i, at);
+                    "%s and %s (tensor %u) along axis %d: there must be such "
+                    "an axis, and the others must be equal",
+                    SHAPE_OF(tensors[0]), SHAPE_OF(tensors[i]), i, at);
         at = -1;
     }
     out = at < 0
@@ -756,8 +781,11 @@ bell_stack(struct bell_tensor *const *tensors, uint32_t n, int axis)
     for (i = 0; i < n && at >= 0; i++) {
         if (tensor_at(tensors[i])->shape != tensor_at(tensors[0])->shape ||
             tensor_at(tensors[0])->shape->n == BELL_MAX_RANK) {
-            tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "%s and %s (tensor %u)",
-                        SHAPE_OF(tensors[0]), SHAPE_OF(tensors[i]), i);
+            tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+                        "%s and %s (tensor %u): all must have one shape, of "
+                        "fewer than %d axes",
+                        SHAPE_OF(tensors[0]), SHAPE_OF(tensors[i]), i,
+                        BELL_MAX_RANK);
             at = -1;
         } else {
             list[i] = tn_unsqueeze(ctx, list[i], (uint32_t)at);
@@ -817,7 +845,8 @@ bell_split(struct bell_tensor *x, const int64_t *sizes, uint32_t n, int axis,
         char text[TENSOR_SHAPE_STR];
         if (at >= 0)
             tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                        "parts of %s along axis %d of %s",
+                        "parts of %s along axis %d of %s: they must add up to "
+                        "the size of the axis",
                         tensor_sizes_str(ctx->dims, sizes, n < 32 ? n : 32,
                                          text, sizeof(text)),
                         at, SHAPE_OF(x));
@@ -856,7 +885,8 @@ bell_chunk(struct bell_tensor *x, uint32_t n, int axis,
                                       &error))
         at = -1;
     if (at >= 0 && (n == 0 || tensor_at(x)->shape->n == 0)) {
-        tensor_fail(ctx, __func__, BELL_BAD_VALUE, "%s into %u parts",
+        tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                    "%s into %u parts: expected an axis, and one part at least",
                     SHAPE_OF(x), n);
         at = -1;
     }
@@ -1013,7 +1043,8 @@ bell_diagonal(struct bell_tensor *x, int64_t offset, int axis0, int axis1)
     if (a < 0 || b < 0)
         return ctx->error_tensor;
     if (a == b || rank < 2)
-        return tensor_fail(ctx, __func__, BELL_BAD_AXIS, "axes %d and %d of %s",
+        return tensor_fail(ctx, __func__, BELL_BAD_AXIS,
+                           "axes %d and %d of %s: expected two different axes",
                            a, b, SHAPE_OF(x));
     rows = tensor_at(x)->shape->d[a];
     cols = tensor_at(x)->shape->d[b];
@@ -1074,7 +1105,8 @@ bell_unfold(struct bell_tensor *x, int axis, int64_t size, int64_t step)
         dim_at_most(ctx->dims, size, have) != DIM_ALWAYS ||
         step > TN_MAX_NUMEL || rank == BELL_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "windows of %lld by %lld along axis %d of %s",
+                           "windows of %lld by %lld along axis %d of %s: a "
+                           "window must fit, and the step must be 1 or more",
                            (long long)size, (long long)step, at, SHAPE_OF(x));
     n = dim_sub(ctx->dims, have, size);
     n = dim_add(ctx->dims, dim_floordiv(ctx->dims, n, step), 1);
@@ -1113,8 +1145,9 @@ bell_meshgrid(struct bell_tensor *const *tensors, uint32_t n,
         ctx = tensor_at(tensors[i])->ctx;
         if (tensor_at(tensors[i])->shape->n > 1 || n > BELL_MAX_RANK) {
             tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                        "tensor %u of %u has shape %s", i, n,
-                        SHAPE_OF(tensors[i]));
+                        "tensor %u of %u has shape %s: expected one axis at "
+                        "most in each, and %d tensors at most",
+                        i, n, SHAPE_OF(tensors[i]), BELL_MAX_RANK);
             fill_outputs(ctx->error_tensor, n, out);
             return;
         }

@@ -40,19 +40,24 @@ bell_cdist(struct bell_tensor *x, struct bell_tensor *y, double p)
     n = tensor_at(x)->shape->n;
     m = tensor_at(y)->shape->n;
     if (!(p >= 0))
-        return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "of order %g", p);
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "the order is %g; expected 0 or more", p);
     if (n < 2 || m < 2 || n == BELL_MAX_RANK || m == BELL_MAX_RANK ||
         tensor_at(x)->shape->d[n - 1] != tensor_at(y)->shape->d[m - 1])
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "%s and %s",
-                           SHAPE_OF(x), SHAPE_OF(y));
+        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
+                           "%s and %s: expected [.., n, d] and [.., m, d], of "
+                           "fewer than %d axes",
+                           SHAPE_OF(x), SHAPE_OF(y), BELL_MAX_RANK);
     dtype = u[0]->dtype;
     u[0] = tn_unsqueeze(ctx, tn_widen(ctx, u[0]), n - 1);
     u[1] = tn_unsqueeze(ctx, tn_widen(ctx, u[1]), m - 2);
     shapes[0] = tn_shape(ctx, u[0]);
     shapes[1] = tn_shape(ctx, u[1]);
     if (!tn_broadcast_shape(shapes, 2, sizes, &n))
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE, "%s and %s",
-                           SHAPE_OF(x), SHAPE_OF(y));
+        return tensor_fail(
+            ctx, __func__, BELL_BAD_SHAPE,
+            "%s and %s: the axes before the last two do not broadcast",
+            SHAPE_OF(x), SHAPE_OF(y));
     d = tn_sub(ctx, u[0], u[1]);
     if (sizes[n - 1] == 0) {
         sizes[n - 1] = 1; /* of no coordinates: 0 */
@@ -109,7 +114,9 @@ bell_tensordot(struct bell_tensor *x, struct bell_tensor *y,
     if (n > tensor_at(x)->shape->n || n > tensor_at(y)->shape->n ||
         tensor_at(x)->shape->n + tensor_at(y)->shape->n - 2 * n > BELL_MAX_RANK)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "%u axes of %s and %s", n, SHAPE_OF(x), SHAPE_OF(y));
+                           "%u axes of %s and %s: expected no more than each "
+                           "has, and %d at most in the result",
+                           n, SHAPE_OF(x), SHAPE_OF(y), BELL_MAX_RANK);
     for (i = 0; i < n; i++) {
         int a = tensor_axis(ctx, __func__, x_axes[i], tensor_at(x)->shape->n);
         int b = tensor_axis(ctx, __func__, y_axes[i], tensor_at(y)->shape->n);
@@ -118,8 +125,9 @@ bell_tensordot(struct bell_tensor *x, struct bell_tensor *y,
         if (seen[0] & 1u << a || seen[1] & 1u << b ||
             tensor_at(x)->shape->d[a] != tensor_at(y)->shape->d[b])
             return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                               "axis %d of %s with axis %d of %s", a,
-                               SHAPE_OF(x), b, SHAPE_OF(y));
+                               "axis %d of %s with axis %d of %s: the sizes "
+                               "must be equal, and each axis be named once",
+                               a, SHAPE_OF(x), b, SHAPE_OF(y));
         seen[0] |= 1u << a;
         seen[1] |= 1u << b;
         axes[0][i] = a;

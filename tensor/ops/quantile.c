@@ -59,7 +59,7 @@ begin_along(const char *call, struct bell_tensor *x, int axis, bool keepdim,
     }
     if (a->n < 1 || a->n > TN_MAX_ORDERED) {
         tensor_fail(a->ctx, call, BELL_BAD_SHAPE,
-                    "over %s elements, of shape %s",
+                    "over %s elements, of shape %s; expected 1 to 2^32",
                     a->n < 1 ? "no" : "more than 2^32", SHAPE_OF(x));
         return false;
     }
@@ -241,9 +241,10 @@ bell_kthvalue(struct bell_tensor *x, int64_t k, int axis, bool keepdim,
     if (!begin_along(__func__, x, axis, keepdim, &a, &out)) {
         give_error(out, out_values, out_indices);
     } else if (k < 1 || k > a.n) {
-        out = tensor_fail(a.ctx, __func__, BELL_BAD_VALUE,
-                          "the %lld-th of %lld elements", (long long)k,
-                          (long long)a.n);
+        out = tensor_fail(
+            a.ctx, __func__, BELL_BAD_VALUE,
+            "k is %lld; expected 1 to %lld, the elements along the axis",
+            (long long)k, (long long)a.n);
         give_error(out, out_values, out_indices);
     } else {
         give_places(__func__, &a,
@@ -444,9 +445,10 @@ bell_searchsorted(struct bell_tensor *sorted, struct bell_tensor *values,
     for (i = 0; fits && i + 1 < s->n; i++)
         fits = s->d[i] == v->d[i];
     if (!fits)
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "values of shape %s in %s", SHAPE_OF(values),
-                           SHAPE_OF(sorted));
+        return tensor_fail(
+            ctx, __func__, BELL_BAD_SHAPE,
+            "values of shape %s in %s: the axes before the last must be equal",
+            SHAPE_OF(values), SHAPE_OF(sorted));
     dtype = tensor_wide_dtype(tensor_result_dtype(both, 2, NULL));
     if (dtype == UOP_BOOL)
         dtype = UOP_U8;
@@ -472,8 +474,9 @@ bell_histc(struct bell_tensor *x, int64_t n_bins, double low, double high)
     if (!uop_dtype_infos[tensor_at(x)->dtype].is_float || n_bins < 1 ||
         !(low <= high) || isinf(low) || isinf(high))
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "of %s in %lld bins of %g to %g", DTYPE_OF(x),
-                           (long long)n_bins, low, high);
+                           "%s in %lld bins from %g to %g: expected floats, 1 "
+                           "bin or more, finite ends and low <= high",
+                           DTYPE_OF(x), (long long)n_bins, low, high);
     u = tensor_wide_node(x);
     dtype = u->dtype;
     u = tn_widen(ctx, tn_flat(ctx, u));

@@ -230,8 +230,9 @@ bell_uniform(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
     if (!tensor_context_check(__func__, ctx))
         return NULL;
     if (!(low <= high))
-        return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "low is %g, high %g",
-                           low, high);
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "low is %g, high %g: expected low <= high", low,
+                           high);
     return make_random(__func__, ctx, shape, ndim, dtype, unit_interval,
                        high - low, low);
 }
@@ -244,7 +245,8 @@ bell_normal(struct bell_context *ctx, const int64_t *shape, uint32_t ndim,
         return NULL;
     if (!(std >= 0))
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "standard deviation %g", std);
+                           "the standard deviation is %g; expected 0 or more",
+                           std);
     return make_random(__func__, ctx, shape, ndim, dtype, normal_numbers, std,
                        mean);
 }
@@ -289,7 +291,9 @@ bell_randint(struct bell_context *ctx, int64_t low, int64_t high,
         return ctx->error_tensor;
     range = (uint64_t)high - (uint64_t)low;
     if (low >= high || range > (uint64_t)1 << 32)
-        return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "low %lld, high %lld",
+        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                           "low %lld, high %lld: expected low < high, and 2^32 "
+                           "numbers at most",
                            (long long)low, (long long)high);
     if (!random_words(__func__, ctx, count_of(ctx, shape, ndim), words))
         return ctx->error_tensor;

@@ -269,8 +269,8 @@ read_formula(struct names *names, struct side *left, struct side *right,
         return fail_at(names, at, "\"->\" is missing");
     if (left->n_groups != shape->n) {
         tensor_fail(names->ctx, "bell_rearrange", BELL_BAD_SHAPE,
-                    "\"%s\": %u axes for %s", names->formula, left->n_groups,
-                    SHAPE_OF(x));
+                    "\"%s\" names %u axes on the left, not those of x, %s",
+                    names->formula, left->n_groups, SHAPE_OF(x));
         return false;
     }
     if (!take_pattern_sizes(names, sizes, n_sizes) ||
@@ -346,8 +346,10 @@ shuffle(const char *call, struct bell_tensor *x, int64_t r, bool to_blocks)
     ctx = tensor_at(x)->ctx;
     rank = tensor_at(x)->shape->n;
     if (r < 1 || r > 1 << 20 || rank < 3)
-        return tensor_fail(ctx, call, BELL_BAD_SHAPE, "%s by %lld", SHAPE_OF(x),
-                           (long long)r);
+        return tensor_fail(
+            ctx, call, BELL_BAD_SHAPE,
+            "%s by %lld: expected 3 axes or more, and a factor of 1 to 2^20",
+            SHAPE_OF(x), (long long)r);
     n = rank - 3;
     t = ctx->dims;
     memcpy(d, tensor_at(x)->shape->d, rank * sizeof(*d));
@@ -361,8 +363,11 @@ shuffle(const char *call, struct bell_tensor *x, int64_t r, bool to_blocks)
         w = dim_divide(t, w, r);
     }
     if (c == DIM_BAD || h == DIM_BAD || w == DIM_BAD)
-        return tensor_fail(ctx, call, BELL_BAD_SHAPE, "%s by %lld", SHAPE_OF(x),
-                           (long long)r);
+        return tensor_fail(ctx, call, BELL_BAD_SHAPE, "%s by %lld: %s",
+                           SHAPE_OF(x), (long long)r,
+                           to_blocks
+                               ? "the channels must be a multiple of its square"
+                               : "height and width must be multiples of it");
     memcpy(d + n,
            to_blocks ? (int64_t[]){c, r, r, h, w} : (int64_t[]){c, h, r, w, r},
            5 * sizeof(*d));

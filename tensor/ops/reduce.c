@@ -457,8 +457,9 @@ has_norm(const char *call, const struct reduction *r,
          const struct bell_tensor *x, double p)
 {
     if (isnan(p)) {
-        tensor_fail(r->ctx, call, BELL_BAD_VALUE, "of order %g over shape %s",
-                    p, SHAPE_OF(x));
+        tensor_fail(r->ctx, call, BELL_BAD_VALUE,
+                    "the order is %g over shape %s; expected a number", p,
+                    SHAPE_OF(x));
         return false;
     }
     if ((p < 0 || isinf(p)) && tn_reduced_count(r->ctx, r->u, r->mask) == 0) {

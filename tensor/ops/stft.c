@@ -59,7 +59,8 @@ begin_stft(const char *call, struct bell_tensor *x, int64_t n_fft,
     length = o.win_length ? o.win_length : n_fft;
     if (n_fft < 1 || f.hop < 1 || length < 1 || length > n_fft) {
         tensor_fail(f.ctx, call, BELL_BAD_VALUE,
-                    "windows of %lld in transforms of %lld, every %lld",
+                    "windows of %lld in transforms of %lld, every %lld: "
+                    "expected 1 <= win_length <= n_fft, and hop_length from 1",
                     (long long)length, (long long)n_fft, (long long)f.hop);
         return false;
     }
@@ -200,8 +201,8 @@ bell_istft(struct bell_tensor *x, int64_t n_fft, int64_t length,
         length = most;
     if (length < 1)
         return tensor_fail(ctx, __func__, BELL_BAD_SIZE,
-                           "%s: a result of %lld samples", SHAPE_OF(x),
-                           (long long)length);
+                           "%s: a result of %lld samples; expected 1 or more",
+                           SHAPE_OF(x), (long long)length);
     f.d[f.rank] = length;
     if (f.batch == 0) {
         u = tn_full(ctx, tn_num(ctx, f.x, 0), f.d, f.rank + 1);

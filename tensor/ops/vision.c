@@ -49,12 +49,15 @@ bell_max_unpool(struct bell_tensor *x, struct bell_tensor *indices,
                            "indices of %s, not an integer dtype",
                            DTYPE_OF(indices));
     if (shape != tensor_at(indices)->shape || n > shape->n || (n && !sizes))
-        return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
-                           "x of shape %s with indices of shape %s to %u sizes",
-                           SHAPE_OF(x), SHAPE_OF(indices), n);
+        return tensor_fail(
+            ctx, __func__, BELL_BAD_SHAPE,
+            "x of shape %s with indices of shape %s to %u sizes: the shapes "
+            "must be equal, with an axis for each size",
+            SHAPE_OF(x), SHAPE_OF(indices), n);
     for (i = 0; i < n; i++) {
         if (sizes[i] < 0)
-            return tensor_fail(ctx, __func__, BELL_BAD_VALUE, "a size of %lld",
+            return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
+                               "a size is %lld; expected 0 or more",
                                (long long)sizes[i]);
     }
     lead = shape->n - n;
@@ -298,11 +301,13 @@ bell_roi_align(struct bell_tensor *x, struct bell_tensor *boxes,
     if (!sizes || sizes[0] < 1 || sizes[1] < 1 || sizes[0] > 1 << 20 ||
         sizes[1] > 1 << 20 || n_samples < 0 || n_samples > MAX_POINTS ||
         !isfinite(spatial_scale))
-        return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "%lld x %lld parts of %lld points, scale %g",
-                           (long long)(sizes ? sizes[0] : 0),
-                           (long long)(sizes ? sizes[1] : 0),
-                           (long long)n_samples, spatial_scale);
+        return tensor_fail(
+            ctx, __func__, BELL_BAD_VALUE,
+            "%lld x %lld parts of %lld points, scale %g: expected 1 to 2^20 "
+            "parts, 0 to %d points, and a finite scale",
+            (long long)(sizes ? sizes[0] : 0),
+            (long long)(sizes ? sizes[1] : 0), (long long)n_samples,
+            spatial_scale, MAX_POINTS);
     if (n_samples == 0 && ctx->trace)
         return tensor_fail(ctx, __func__, BELL_BAD_STATE,
                            "in a function that is captured: how many points "
@@ -419,7 +424,7 @@ bell_nms(struct bell_tensor *boxes, struct bell_tensor *scores,
                            DTYPE_OF(boxes), DTYPE_OF(scores));
     if (isnan(iou_threshold))
         return tensor_fail(ctx, __func__, BELL_BAD_VALUE,
-                           "the threshold is NaN");
+                           "the threshold must not be NaN");
     if (ctx->trace)
         return tensor_fail(ctx, __func__, BELL_BAD_STATE,
                            "in a function that is captured: the result's size "

@@ -119,7 +119,7 @@ add_collective(struct rt_places *places, struct mesh_exchange *e,
 
     if (desc.dtype == HCQ_DTYPE_COUNT)
         return bell_fail(BELL_E_UNSUPPORTED,
-                         "sums of %s between several devices",
+                         "sums of %s are not made between several devices",
                          uop_dtype_infos[key->dtype].name);
     for (i = 0; i < key->call.size; i++) {
         uint32_t p = first + i * key->call.stride;

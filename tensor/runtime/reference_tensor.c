@@ -49,7 +49,8 @@ ref_eval_tensors(struct bell_tensor *const *tensors, size_t n,
         status = tensor_usable("ref_eval_tensors", tensors[i]);
         if (status == BELL_OK &&
             tensor_at(tensors[i])->ctx != tensor_at(tensors[0])->ctx)
-            status = bell_fail(BELL_BAD_CONTEXT, "tensors of two contexts");
+            status = bell_fail(BELL_BAD_CONTEXT,
+                               "the tensors are of two contexts; expected one");
         if (status != BELL_OK) {
             host_free(roots);
             return status;

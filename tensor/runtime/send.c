@@ -88,7 +88,7 @@ tensor_buffer_send(struct tensor_buffer *dst, struct tensor_buffer *src)
     assert(dst->size_bytes == src->size_bytes && src->size_bytes > 0);
     if (needs_host(dst->ctx) || needs_host(src->ctx))
         return bell_fail(BELL_E_UNSUPPORTED,
-                         "values of %s go to %s through the host",
+                         "values of %s can only go to %s through the host",
                          hcq_device_name(from->dev), hcq_device_name(to->dev));
     if (!has_room(to) || !has_room(from))
         return bell_fail(BELL_E_NO_MEMORY,

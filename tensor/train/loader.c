@@ -280,19 +280,23 @@ check_field(struct bell_loader *loader, uint32_t f, uint64_t *n_bytes)
 
     if (field->dtype <= BELL_DEFAULT || field->dtype >= BELL_DTYPE_COUNT)
         return bell_fail(BELL_BAD_DTYPE,
-                         "bell_loader_create: field %u: dtype %d", f,
-                         (int)field->dtype);
+                         "bell_loader_create: field %u: dtype %d is not an "
+                         "enum bell_dtype of values",
+                         f, (int)field->dtype);
     size = bell_dtype_size(field->dtype);
     if (field->ndim >= BELL_MAX_RANK)
-        return bell_fail(BELL_BAD_SHAPE,
-                         "bell_loader_create: field %u: %u axes", f,
-                         field->ndim);
+        return bell_fail(
+            BELL_BAD_SHAPE,
+            "bell_loader_create: field %u has %u axes; expected fewer than %d",
+            f, field->ndim, BELL_MAX_RANK);
     for (i = 0; i < field->ndim; i++) {
         if (field->shape[i] < 0 ||
             __builtin_mul_overflow(size, (uint64_t)field->shape[i], &size))
-            return bell_fail(BELL_BAD_SHAPE,
-                             "bell_loader_create: field %u: an axis of %lld", f,
-                             (long long)field->shape[i]);
+            return bell_fail(
+                BELL_BAD_SHAPE,
+                "bell_loader_create: field %u has an axis of %lld; expected 0 "
+                "or more, and fewer bytes than 2^64",
+                f, (long long)field->shape[i]);
     }
     if (!field->data && !loader->desc.fill)
         return bell_fail(BELL_BAD_MISSING,
@@ -305,7 +309,7 @@ check_field(struct bell_loader *loader, uint32_t f, uint64_t *n_bytes)
         __builtin_add_overflow(*n_bytes, all, n_bytes) || *n_bytes > 1ull << 40)
         return bell_fail(BELL_BAD_SIZE,
                          "bell_loader_create: field %u: a batch of %lld items "
-                         "of %llu bytes",
+                         "of %llu bytes is more than 2^40 bytes",
                          f, (long long)loader->desc.n_batch,
                          (unsigned long long)size);
     *n_bytes = (*n_bytes + 63) & ~(uint64_t)63;
@@ -322,12 +326,15 @@ check_loader_desc(const struct bell_loader_desc *d)
                               sizeof(*d)));
     if (d->n_items < 1 || d->n_batch < 1 || d->n_items > INT64_MAX / 4 ||
         (d->drop_last && d->n_batch > d->n_items))
-        return bell_fail(BELL_BAD_VALUE,
-                         "bell_loader_create: batches of %lld of %lld items",
-                         (long long)d->n_batch, (long long)d->n_items);
+        return bell_fail(
+            BELL_BAD_VALUE,
+            "bell_loader_create: batches of %lld of %lld items; expected 1 or "
+            "more, and a whole batch where the last is dropped",
+            (long long)d->n_batch, (long long)d->n_items);
     if (d->n_fields < 1 || d->n_fields > BELL_LOADER_MAX_FIELDS || !d->fields)
-        return bell_fail(BELL_BAD_VALUE, "bell_loader_create: %u fields",
-                         d->fields ? d->n_fields : 0);
+        return bell_fail(BELL_BAD_VALUE,
+                         "bell_loader_create: %u fields; expected 1 to %d",
+                         d->fields ? d->n_fields : 0, BELL_LOADER_MAX_FIELDS);
     if (d->n_threads > MAX_THREADS || d->n_ahead > MAX_AHEAD)
         return bell_fail(BELL_BAD_VALUE,
                          "bell_loader_create: %u threads, %u batches ahead; up "

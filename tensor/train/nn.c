@@ -240,9 +240,10 @@ init_conv(const char *call, struct bell_context *ctx, const int64_t *channels,
     BELL_TRY(nn_check_sizes(call, &groups, 1));
     if (channels[0] % groups || channels[1] % groups)
         return bell_fail_at(call, BELL_BAD_VALUE,
-                            "%s: %lld to %lld channels in %lld groups", call,
-                            (long long)channels[0], (long long)channels[1],
-                            (long long)groups);
+                            "%s: %lld to %lld channels in %lld groups: the "
+                            "groups must divide both",
+                            call, (long long)channels[0],
+                            (long long)channels[1], (long long)groups);
     shape[0] = first;
     shape[1] = second / groups;
     fan = (double)shape[1];
@@ -498,12 +499,14 @@ bell_nn_batch_norm(const struct bell_nn_batch_norm *layer,
     if (tensor_at(x)->shape->n < 2 ||
         tensor_at(x)->shape->d[1] != tensor_at(layer->weight)->shape->d[0] ||
         !uop_dtype_infos[tensor_at(x)->dtype].is_float)
-        return tensor_fail(
-            tensor_at(x)->ctx, __func__,
-            uop_dtype_infos[tensor_at(x)->dtype].is_float ? BELL_BAD_SHAPE
-                                                          : BELL_BAD_DTYPE,
-            "x %s %s for %lld channels", DTYPE_OF(x), SHAPE_OF(x),
-            (long long)tensor_at(layer->weight)->shape->d[0]);
+        return tensor_fail(tensor_at(x)->ctx, __func__,
+                           uop_dtype_infos[tensor_at(x)->dtype].is_float
+                               ? BELL_BAD_SHAPE
+                               : BELL_BAD_DTYPE,
+                           "x %s %s for %lld channels: expected floats of 2 "
+                           "axes or more, and that size of axis 1",
+                           DTYPE_OF(x), SHAPE_OF(x),
+                           (long long)tensor_at(layer->weight)->shape->d[0]);
     hold = tensor_label_layer(__func__, layer->weight, 0);
     if (tensor_at(x)->ctx->training)
         out = train_batch_norm(__func__, layer, x);
@@ -575,7 +578,7 @@ bell_nn_group_norm_init(struct bell_context *ctx, int64_t n_groups,
     if (channels % n_groups)
         return bell_fail(BELL_BAD_VALUE,
                          "bell_nn_group_norm_init: %lld channels in %lld "
-                         "groups",
+                         "groups: the groups must divide them",
                          (long long)channels, (long long)n_groups);
     layer.weight = nn_param(bell_ones(ctx, &channels, 1, BELL_FLOAT32));
     layer.bias = nn_param(bell_zeros(ctx, &channels, 1, BELL_FLOAT32));

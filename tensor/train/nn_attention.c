@@ -30,7 +30,8 @@ check_heads(const char *call, int64_t size, int64_t n_heads, int64_t n_kv_heads,
                             call, (long long)n_heads, (long long)n_kv_heads,
                             (long long)size);
     if (!(dropout >= 0 && dropout <= 1))
-        return bell_fail_at(call, BELL_BAD_VALUE, "%s: dropout is %g", call,
+        return bell_fail_at(call, BELL_BAD_VALUE,
+                            "%s: dropout is %g; expected 0 to 1", call,
                             dropout);
     return BELL_OK;
 }
@@ -230,7 +231,8 @@ bell_nn_attention_next(const struct bell_nn_attention *layer,
     if (cache->length < 0 || n > room - cache->length ||
         bell_size(x, 0) != bell_size(cache->k, 0))
         return tensor_fail(tensor_at(x)->ctx, __func__, BELL_BAD_SHAPE,
-                           "x is %s; the cache %s has %lld positions",
+                           "x is %s; the cache %s has %lld positions: it must "
+                           "have room for all of x",
                            SHAPE_OF(x), SHAPE_OF(cache->k),
                            (long long)cache->length);
     if (!nn_begin(__func__, x, &out))

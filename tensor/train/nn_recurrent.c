@@ -39,7 +39,8 @@ init_cell(const char *call, struct bell_context *ctx, int64_t n_gates,
     BELL_TRY(nn_begin_init(call, ctx, out_cell, out_cell));
     BELL_TRY(nn_check_sizes(call, sizes, 2));
     if (hidden > INT64_MAX / n_gates)
-        return bell_fail_at(call, BELL_BAD_VALUE, "%s: %lld hidden", call,
+        return bell_fail_at(call, BELL_BAD_VALUE,
+                            "%s: %lld hidden are too many", call,
                             (long long)hidden);
     bound = 1 / sqrt((double)hidden);
     cell.weight_ih = nn_uniform(ctx, BELL_DIMS(n_gates * hidden, in), bound);
@@ -135,11 +136,11 @@ check_cell(const char *call, const struct bell_nn_cell *cell,
         tensor_at(h)->shape->d[1] == hidden &&
         (!c || tensor_at(c)->shape == tensor_at(h)->shape))
         return true;
-    *out = tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
-                       "x is %s, h %s%s%s; the cell is for %lld inputs, %lld "
-                       "hidden",
-                       SHAPE_OF(x), SHAPE_OF(h), c ? ", c " : "",
-                       c ? SHAPE_OF(c) : "", (long long)in, (long long)hidden);
+    *out =
+        tensor_fail(tensor_at(x)->ctx, call, BELL_BAD_SHAPE,
+                    "x is %s, h %s%s%s; the cell needs [n, %lld] and [n, %lld]",
+                    SHAPE_OF(x), SHAPE_OF(h), c ? ", c " : "",
+                    c ? SHAPE_OF(c) : "", (long long)in, (long long)hidden);
     return false;
 }
 
@@ -229,8 +230,9 @@ init_rnn(const char *call, struct bell_context *ctx, int64_t n_gates,
     if (o->n_layers > BELL_NN_RNN_LAYERS || !(o->dropout >= 0) ||
         o->dropout > 1)
         return bell_fail_at(call, BELL_BAD_VALUE,
-                            "%s: %u layers with a dropout of %g", call,
-                            o->n_layers, o->dropout);
+                            "%s: %u layers with a dropout of %g; expected %d "
+                            "at most, and 0 to 1",
+                            call, o->n_layers, o->dropout, BELL_NN_RNN_LAYERS);
     for (k = 0; k < 2 * o->n_layers && status == BELL_OK; k += step) {
         int64_t in = k < 2 ? o->in : (o->is_bidirectional ? 2 : 1) * o->hidden;
 

@@ -299,8 +299,9 @@ check_hyper_range(const char *call, const char *name, double value, double low,
 {
     if (value >= low && value < high)
         return BELL_OK;
-    return bell_fail_at(call, BELL_BAD_VALUE, "%s: %s is %g", call, name,
-                        value);
+    return bell_fail_at(call, BELL_BAD_VALUE,
+                        "%s: %s is %g; expected %g or more, and less than %g",
+                        call, name, value, low, high);
 }
 
 /* Those that every kind has. */
@@ -349,7 +350,8 @@ bell_sgd_create(struct bell_tensor *const *params, uint32_t n,
     if (set.nesterov && (set.momentum == 0 || set.dampening != 0))
         return bell_fail(BELL_BAD_VALUE,
                          "bell_sgd_create: nesterov with momentum %g and "
-                         "dampening %g",
+                         "dampening %g; it needs a momentum, and a dampening "
+                         "of 0",
                          set.momentum, set.dampening);
     return create_optimizer(&kind, &set, params, n, out_opt);
 }
@@ -601,12 +603,13 @@ bell_optimizer_set_schedule(struct bell_optimizer *opt,
     is_timed = s.kind != BELL_SCHEDULE_CONSTANT;
     if ((unsigned)s.kind > BELL_SCHEDULE_ONE_CYCLE)
         return bell_fail(BELL_BAD_VALUE,
-                         "bell_optimizer_set_schedule: kind is %d",
+                         "bell_optimizer_set_schedule: kind %d is not an enum "
+                         "bell_schedule_kind",
                          (int)s.kind);
     if ((is_timed && s.n_steps < 1) || s.n_warmup < 0)
         return bell_fail(BELL_BAD_VALUE,
                          "bell_optimizer_set_schedule: %lld steps, %lld of "
-                         "warm-up",
+                         "warm-up; expected 1 or more, and 0 or more",
                          (long long)s.n_steps, (long long)s.n_warmup);
     BELL_TRY(check_hyper_range(__func__, "up", s.up, 0, 1));
     BELL_TRY(check_hyper_range(__func__, "div", s.div, 0, (double)INFINITY));

@@ -12,6 +12,8 @@ Rules:
   line       a line of Markdown has at most 100 columns, one of a comment 80
   fence      code stands between fences: a list before it would swallow it
   reader     a page of docs/ begins with who needs it: "For ..."
+  refusal    where a tensor call refuses values, it says more than the values:
+             "expected 1 to 4", "must divide", "do not broadcast"
 
 Markdown of the tree follows all rules, comments of C code all but "what" and
 "long", its strings outside of tests "of" and "no". Blocks of code, tables and
@@ -25,7 +27,8 @@ import sys
 
 from common import Tap, documents, read, sources
 
-KINDS = ('paragraph', 'of', 'no', 'what', 'long', 'line', 'fence', 'reader')
+KINDS = ('paragraph', 'of', 'no', 'what', 'long', 'line', 'fence', 'reader',
+         'refusal')
 LONGEST_PARAGRAPH = 500
 LONGEST_LINE = 100
 LONGEST_SENTENCE = 40
@@ -44,6 +47,16 @@ NO = re.compile(r'(?<!there )(?<!There )\b(?:is|are|was|were) '
 LINK = re.compile(r'(!?\[(?:[^][]|\[[^]]*\])*\])\([^)\s]*\)')
 LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|\'(?:[^\'\\\n]|\\.)+\'|'
                      r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', re.S)
+REFUSES = re.compile(r'\b(?:tensor_fail|bell_fail(?:_at)?)\(')
+# A reason has words such as these; a list of values has none.
+REASON = re.compile(
+    r'(?:\b(?:must|expected|cannot|not?|needs?|only|without|too|than|beyond|'
+    r'twice|differ\w*|missing|already|nothing|never|none|most|least|possible|'
+    r'out of|depends|changes|use|see|keeps|are|is|was|were|has|have|failed|'
+    r'may|takes?|fit|goes|it was|refuses?|ends|both|truncated|promises|lacks|'
+    r'neither|known|each other|share|after|owns|give|NULL|again)\b|%s$|^bell_\w+$)')
+STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"(?:\s*(?:PRI\w+\s*)?'
+                    r'"(?:[^"\\\n]|\\.)*")*')
 ITEM = re.compile(r'\s*(?:[-*+]|\d+\.) ')
 
 Found = collections.namedtuple('Found', 'path kind line text')
@@ -153,7 +166,19 @@ def find_in_comment(path, line, comment):
         yield from find_words(path, line + offset, paragraph, OF_COMMENT)
 
 
+def find_refusals(path, text):
+    """Looks at the first string of each call that refuses something."""
+    for match in REFUSES.finditer(text):
+        string = STRING.search(text, match.end())
+        words = re.sub(r'"\s*(?:PRI\w+\s*)?"', '', string[0])[1:-1]
+        if not REASON.search(words):
+            yield Found(path, 'refusal', text.count('\n', 0, match.start()) + 1,
+                        words)
+
+
 def find_in_code(path, text):
+    if path.startswith('tensor/') and path.endswith('.c'):
+        yield from find_refusals(path, text)
     for match in LITERAL.finditer(text):
         line = text.count('\n', 0, match.start()) + 1
         if match[0][0] == '"' and not path.startswith('tests/'):
@@ -211,6 +236,10 @@ def check_itself(tap):
     found += [(f.kind, f.line) for f in find_in_code(
         'tests/x.c', '/* A.\n *\n * Of it\n * - is no\n */ f("is no");')]
     want += [('no', 1), ('of', 1), ('of', 1), ('of', 3), ('no', 4)]
+    found += [(f.kind, f.line) for f in find_in_code(
+        'tensor/x.c', 'tensor_fail(c,\n "%s by" " %d", s, 1);\n'
+        'bell_fail(E, "%s by %d: must fit", s, 1);\ntensor_fail(c, "to %d");')]
+    want += [('refusal', 1), ('refusal', 4)]
     tap.check('the counter', [
         f'expected {want}, got {found}'] if found != want else [])
 

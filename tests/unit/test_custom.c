@@ -422,7 +422,8 @@ test_bad_several(void **state)
         [MANY_SCOPE] =
             "bell_custom_many: 'bad' has begun scopes that it has not ended",
         [MANY_STATUS] = "bell_custom_many: 'bad' has failed",
-        [MANY_CALL] = "bell_reshape: (3,) to (7,)",
+        [MANY_CALL] = "bell_reshape: (3,) to (7,): both must have the same "
+                      "number of elements, and one size at most may be -1",
     };
     enum many_fault fault = MANY_NULL;
     struct bell_custom_many_desc desc = {.struct_size = sizeof(desc),

@@ -610,9 +610,9 @@ test_refused(void **state)
     REFUSED(ctx, "code 0 has no device", c.device = NULL; d.codes = &c);
     REFUSED(ctx, "code 0 has no text", c.code = NULL; d.codes = &c);
     REFUSED(ctx, "is of form 4", c.form = 4; d.codes = &c; d.n_codes = 1);
-    REFUSED(ctx, "PTX for 'AMD'", c.device = "AMD"; d.codes = &c);
-    REFUSED(ctx, "PTX for 'NVX'", c.device = "NVX"; d.codes = &c);
-    REFUSED(ctx, "an object of 0 bytes", c.form = BELL_KERNEL_OBJECT;
+    REFUSED(ctx, "PTX cannot be for 'AMD'", c.device = "AMD"; d.codes = &c);
+    REFUSED(ctx, "PTX cannot be for 'NVX'", c.device = "NVX"; d.codes = &c);
+    REFUSED(ctx, "the object has no bytes", c.form = BELL_KERNEL_OBJECT;
             d.codes = &c);
     REFUSED(ctx, "has a zero in it", c.n_bytes = sizeof(ptx_text);
             d.codes = &c);

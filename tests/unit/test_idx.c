@@ -131,7 +131,7 @@ test_compressed(void **state)
     for (i = 2; i < n; i++)
         refuses(packed, i, "");
     packed[n] = 7;
-    refuses(packed, n + 1, "after the gzip data");
+    refuses(packed, n + 1, "bytes before the file does");
     for (i = 10; i < n; i++) { /* the data, its checksum, its size */
         memcpy(damaged, packed, n);
         damaged[i] ^= 0x10;

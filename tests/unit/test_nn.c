@@ -579,7 +579,7 @@ test_cache(void **state)
     }
     EXPECT_ERROR(bell_nn_transformer_next(&block, &cache, x),
                  "bell_nn_attention_next: x is (2, 7, 8); the cache (2, 2, 8, "
-                 "2) has 7 positions");
+                 "2) has 7 positions: it must have room for all of x");
     assert_int_equal(cache.length, 7);
     /* Back, and on again. */
     cache.length = 6;
@@ -648,7 +648,8 @@ test_refused(void **state)
 
     (void)state;
     EXPECT_STATUS(bell_nn_gru_init(ctx, &o, &rnn),
-                  "bell_nn_gru_init: 9 layers with a dropout of 0");
+                  "bell_nn_gru_init: 9 layers with a dropout of 0; expected 8 "
+                  "at most, and 0 to 1");
     o.n_layers = 1;
     assert_int_equal(bell_nn_gru_init(ctx, &o, &rnn), BELL_OK);
     EXPECT_ERROR(bell_nn_gru(&rnn, x, NULL, NULL),
@@ -660,7 +661,7 @@ test_refused(void **state)
     assert_int_equal(bell_nn_lstm_cell_init(ctx, 3, 2, true, &cell), BELL_OK);
     EXPECT_ERROR(bell_nn_lstm_cell(&cell, x, x, x, &c),
                  "bell_nn_lstm_cell: x is (2, 3), h (2, 3), c (2, 3); the cell "
-                 "is for 3 inputs, 2 hidden");
+                 "needs [n, 3] and [n, 2]");
     bell_module_fini(&bell_nn_cell_type, &cell);
     EXPECT_STATUS(bell_nn_attention_init(ctx, &heads, &l.attention),
                   "bell_nn_attention_init: 4 heads, 4 of keys, do not fit a "
@@ -672,7 +673,8 @@ test_refused(void **state)
                  "bell_nn_attention: (2, 3) to (2, 3), not [n, l, 6]");
     bell_module_fini(&bell_nn_attention_type, &l.attention);
     EXPECT_STATUS(bell_nn_group_norm_init(ctx, 2, 3, &group),
-                  "bell_nn_group_norm_init: 3 channels in 2 groups");
+                  "bell_nn_group_norm_init: 3 channels in 2 groups: the groups "
+                  "must divide them");
     assert_int_equal(bell_nn_instance_norm_init(ctx, 3, false, &instance),
                      BELL_OK);
     assert_null(instance.weight);

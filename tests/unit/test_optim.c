@@ -574,12 +574,15 @@ test_rates(void **state)
     assert_int_equal(bell_optimizer_set_schedule(t.opt, NULL), BELL_OK);
     assert_true(bell_optimizer_next_lr(t.opt, 0) == 2);
     EXPECT_STATUS(bell_optimizer_set_schedule(t.opt, &bad),
-                  "bell_optimizer_set_schedule: 0 steps, 0 of warm-up");
+                  "bell_optimizer_set_schedule: 0 steps, 0 of warm-up; "
+                  "expected 1 or more, and 0 or more");
     bad = BELL_OPTIONS(bell_schedule, .kind = (enum bell_schedule_kind)9);
     EXPECT_STATUS(bell_optimizer_set_schedule(t.opt, &bad),
-                  "bell_optimizer_set_schedule: kind is 9");
+                  "bell_optimizer_set_schedule: kind 9 is not an enum "
+                  "bell_schedule_kind");
     EXPECT_STATUS(bell_optimizer_set_clip(t.opt, -1, 0),
-                  "bell_optimizer_set_clip: max_norm is -1");
+                  "bell_optimizer_set_clip: max_norm is -1; expected 0 or "
+                  "more, and less than inf");
     EXPECT_STATUS(bell_optimizer_add_group(
                       t.opt, &t.b, 1,
                       &(struct bell_group_options){

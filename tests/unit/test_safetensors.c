@@ -118,7 +118,7 @@ test_refused(void **state)
         {"{\"t\\", "an escape of JSON"},
         {"{\"\\x\":1}", "an escape of JSON"},
         {"{\"\\u12g4\":1}", "four hexadecimal digits"},
-        {"{\"\\u0000\":1}", "a string with a NUL in it"},
+        {"{\"\\u0000\":1}", "a string must not have a NUL in it"},
         {"{\"\\ud800\":1}", "the other half of a surrogate pair"},
         {"{\"\\udc00\":1}", "the other half of a surrogate pair"},
         {"{\"\\ud800\\u0041\":1}", "the other half of a surrogate pair"},

@@ -169,7 +169,8 @@ static const struct refusal refusals[] = {
     {"the folder above", "..", "expected a regular file, got a folder"},
     {"a file above", "../plain", "is not the name of a file beside it"},
     {"an absolute name", "/etc/passwd", "is not the name of a file beside it"},
-    {"a name that goes on", "plain\\u0000x", "a string with a NUL in it"},
+    {"a name that goes on", "plain\\u0000x",
+     "a string must not have a NUL in it"},
     {"a file below", "folder/plain", "is not the name of a file beside it"},
 };
 

@@ -119,16 +119,19 @@ test_refusals(void **state)
         "bell_index: item 0: index 0 is out of bounds for an axis of size 0");
     EXPECT_ERROR(bell_conv2d(E(1, 1, 0, 4), noise(0, 1, BELL_DIMS(1, 1, 1, 1)),
                              NULL, NULL),
-                 "bell_conv2d: a window of 1 elements of 0, padding 0");
+                 "bell_conv2d: a window of 1 elements must fit an axis of 0 "
+                 "with a padding of 0");
     EXPECT_ERROR(bell_conv2d(E(1, 1, 4, 4), E(0, 1, 1, 1), NULL, NULL),
-                 "bell_conv2d: a weight of shape (0, 1, 1, 1)");
+                 "bell_conv2d: a weight of shape (0, 1, 1, 1) has no elements");
     EXPECT_ERROR(bell_max_pool2d(E(1, 0, 4), &pool),
                  "bell_max_pool2d: windows of 2 by 2, padding 0, dilation 1 "
                  "over (1, 0, 4); an axis is shorter than a window");
     EXPECT_ERROR(bell_reshape(E(0, 3), BELL_DIMS(-1, 0)),
-                 "bell_reshape: (0, 3) to (-1, 0)");
+                 "bell_reshape: (0, 3) to (-1, 0): both must have the same "
+                 "number of elements, and one size at most may be -1");
     EXPECT_ERROR(bell_unfold(E(0), 0, 1, 1),
-                 "bell_unfold: windows of 1 by 1 along axis 0 of (0,)");
+                 "bell_unfold: windows of 1 by 1 along axis 0 of (0,): a "
+                 "window must fit, and the step must be 1 or more");
 }
 
 int

@@ -82,7 +82,8 @@ test_other_layers(void **state)
     bell_module_fini(&bell_nn_layer_norm_type, &norm);
     bell_module_fini(&bell_nn_embedding_type, &table);
     EXPECT_STATUS(bell_nn_conv2d_init(ctx, 3, 6, 3, 3, &opt, true, &conv),
-                  "bell_nn_conv2d_init: 3 to 6 channels in 2 groups");
+                  "bell_nn_conv2d_init: 3 to 6 channels in 2 groups: the "
+                  "groups must divide both");
 }
 
 static void
@@ -128,7 +129,8 @@ test_batch_norm(void **state)
     EXPECT_NEAR(bn.weight, 1e-4, 1 - 0.1 * 8, 1 - 0.1 * 8);
     bell_set_training(ctx, false);
     EXPECT_ERROR(bell_nn_batch_norm(&bn, T(V(1), 1)),
-                 "bell_nn_batch_norm: x float64 (1,) for 2 channels");
+                 "bell_nn_batch_norm: x float64 (1,) for 2 channels: expected "
+                 "floats of 2 axes or more, and that size of axis 1");
     bell_optimizer_destroy(opt);
     bell_params_fini(&params);
     bell_module_fini(&bell_nn_batch_norm_type, &bn);
@@ -404,16 +406,17 @@ test_optimizer_errors(void **state)
                   "bell_sgd_create: no parameters");
     EXPECT_STATUS(
         bell_sgd_create(&p, 1, &BELL_OPTIONS(bell_sgd_options, .lr = -1), &opt),
-        "bell_sgd_create: lr is -1");
+        "bell_sgd_create: lr is -1; expected 0 or more, and less than inf");
     EXPECT_STATUS(bell_sgd_create(&p, 1,
                                   &BELL_OPTIONS(bell_sgd_options, .lr = 1,
                                                 .nesterov = true),
                                   &opt),
-                  "bell_sgd_create: nesterov with momentum 0 and dampening 0");
+                  "bell_sgd_create: nesterov with momentum 0 and dampening 0; "
+                  "it needs a momentum, and a dampening of 0");
     EXPECT_STATUS(
         bell_adam_create(&p, 1, &BELL_OPTIONS(bell_adam_options, .beta1 = 1.5),
                          &opt),
-        "bell_adam_create: beta1 is 1.5");
+        "bell_adam_create: beta1 is 1.5; expected 0 or more, and less than 1");
     EXPECT_STATUS(
         bell_rmsprop_create(&i, 1, &BELL_OPTIONS(bell_rmsprop_options, .lr = 0),
                             &opt),

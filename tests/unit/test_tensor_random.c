@@ -276,11 +276,13 @@ test_messages(void **state)
     EXPECT_ERROR(bell_rand(ctx, BELL_DIMS(2), BELL_INT32),
                  "bell_rand: of int32, not a float dtype");
     EXPECT_ERROR(bell_randint(ctx, 5, 5, BELL_DIMS(2), BELL_DEFAULT),
-                 "bell_randint: low 5, high 5");
+                 "bell_randint: low 5, high 5: expected low < high, and 2^32 "
+                 "numbers at most");
     EXPECT_ERROR(bell_uniform(ctx, BELL_DIMS(2), 2, 1, BELL_DEFAULT),
-                 "bell_uniform: low is 2, high 1");
-    EXPECT_ERROR(bell_normal(ctx, BELL_DIMS(2), 0, -1, BELL_DEFAULT),
-                 "bell_normal: standard deviation -1");
+                 "bell_uniform: low is 2, high 1: expected low <= high");
+    EXPECT_ERROR(
+        bell_normal(ctx, BELL_DIMS(2), 0, -1, BELL_DEFAULT),
+        "bell_normal: the standard deviation is -1; expected 0 or more");
     EXPECT_ERROR(bell_rand(ctx, BELL_DIMS(1ll << 33), BELL_DEFAULT),
                  "bell_rand: 8589934592 elements, more than 2^32 in one call");
     EXPECT_ERROR(bell_glorot_uniform(ctx, BELL_DIMS(3), BELL_DEFAULT),

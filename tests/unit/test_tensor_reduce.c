@@ -119,11 +119,12 @@ test_sums(void **state)
     EXPECT_ERROR(bell_mean(i, BELL_NO_DIMS, false),
                  "bell_mean: of int8; a float dtype is needed, see bell_cast");
     EXPECT_ERROR(bell_sum(x, BELL_DIMS(2), false),
-                 "bell_sum: axis 2 of a tensor of 2 axes");
+                 "bell_sum: axis 2 of a tensor of 2 axes; expected -2 to 1");
     EXPECT_ERROR(bell_sum(x, BELL_DIMS(0, -2), false),
                  "bell_sum: axis 0 is listed twice");
-    EXPECT_ERROR(bell_norm(x, NAN, BELL_NO_DIMS, false),
-                 "bell_norm: of order nan over shape (2, 3)");
+    EXPECT_ERROR(
+        bell_norm(x, NAN, BELL_NO_DIMS, false),
+        "bell_norm: the order is nan over shape (2, 3); expected a number");
     x = bell_zeros(ctx, BELL_DIMS(2, 0), BELL_FLOAT64);
     EXPECT_ERROR(bell_norm(x, -1, BELL_DIMS(1), false),
                  "bell_norm: of order -1 over no elements, of shape (2, 0); an "
@@ -388,11 +389,13 @@ test_matmul(void **state)
                  "bell_dot: (2, 3) and (3,); one axis each is needed");
     EXPECT_ERROR(bell_bmm(a, b), "bell_bmm: (2, 3) and (3, 2); three axes each "
                                  "and one batch size are needed");
-    EXPECT_ERROR(bell_linear(a, b, NULL),
-                 "bell_linear: x of shape (2, 3) by a weight of shape (3, 2)");
+    EXPECT_ERROR(
+        bell_linear(a, b, NULL),
+        "bell_linear: x of shape (2, 3) by a weight of shape (3, 2): expected "
+        "as many columns, in a weight of 2 axes, or of 1 without a bias");
     EXPECT_ERROR(bell_linear(a, a, v),
-                 "bell_linear: a bias of shape (3,) with a weight of shape "
-                 "(2, 3)");
+                 "bell_linear: a bias of shape (3,) with a weight of shape (2, "
+                 "3): expected one element for each row");
 }
 
 static void
@@ -477,10 +480,10 @@ test_attention(void **state)
     expect_all(__LINE__,
                bell_scaled_dot_product_attention(q, k, v, mask, 0, false, 0.5),
                want, 12);
-    EXPECT_ERROR(
-        bell_scaled_dot_product_attention(q, v, v, NULL, 0, false, 0),
-        "bell_scaled_dot_product_attention: q (2, 3, 4), k (2, 5, 2), v "
-        "(2, 5, 2) of float64");
+    EXPECT_ERROR(bell_scaled_dot_product_attention(q, v, v, NULL, 0, false, 0),
+                 "bell_scaled_dot_product_attention: q (2, 3, 4), k (2, 5, 2), "
+                 "v (2, 5, 2) of float64: expected floats, [.., n, d], [.., m, "
+                 "d] and [.., m, e]");
     free(dq);
     free(dk);
     free(dv);
@@ -616,22 +619,29 @@ test_conv2d(void **state)
                &BELL_OPTIONS(bell_conv_options, .stride = {2}, .padding = {1})),
            210.5, 432.5, 54.5);
     EXPECT_ERROR(bell_conv2d(x, w, NULL, NULL),
-                 "bell_conv2d: a window of 5 elements of 4, padding 0");
+                 "bell_conv2d: a window of 5 elements must fit an axis of 4 "
+                 "with a padding of 0");
     EXPECT_ERROR(bell_conv2d(x, noise(0, 1, BELL_DIMS(3, 3, 1, 1)), NULL, NULL),
                  "bell_conv2d: x of shape (1, 2, 4, 4) by a weight of shape "
-                 "(3, 3, 1, 1) in 1 groups");
+                 "(3, 3, 1, 1) in 1 groups: expected 3 channels of x");
     EXPECT_ERROR(bell_conv2d(x, T(V(1), 1), NULL, NULL),
                  "bell_conv2d: x of shape (1, 2, 4, 4), weight of shape (1,); "
                  "4 axes each are needed");
-    EXPECT_ERROR(bell_conv2d(x, w, NULL, &wide),
-                 "bell_conv2d: stride -1, padding 0, dilation 1");
+    EXPECT_ERROR(
+        bell_conv2d(x, w, NULL, &wide),
+        "bell_conv2d: stride -1, padding 0, dilation 1: expected strides and "
+        "dilations from 1, padding from -1048576, all up to 2^20");
     EXPECT_ERROR(bell_conv2d(x, w, NULL, &cut),
-                 "bell_conv2d: a window of 5 elements of 4, padding -5");
-    EXPECT_ERROR(bell_conv_transpose2d(x, w, NULL, &cut),
-                 "bell_conv_transpose2d: stride 1, padding -5, dilation 1");
+                 "bell_conv2d: a window of 5 elements must fit an axis of 4 "
+                 "with a padding of -5");
+    EXPECT_ERROR(
+        bell_conv_transpose2d(x, w, NULL, &cut),
+        "bell_conv_transpose2d: stride 1, padding -5, dilation 1: expected "
+        "strides and dilations from 1, padding from 0, all up to 2^20");
     EXPECT_ERROR(
         bell_conv2d(x, noise(0, 1, BELL_DIMS(3, 2, 1, 1)), T(V(1), 1), NULL),
-        "bell_conv2d: a bias of shape (1,) for 3 results");
+        "bell_conv2d: a bias of shape (1,) for 3 channels of the result; "
+        "expected one element for each");
 }
 
 /* <conv(x), y> = <x, conv_transpose(y)> for every option. */
@@ -802,15 +812,18 @@ test_norms(void **state)
            22, 30 + 5.0 / 3);
     EXPECT(bell_group_norm(T(V(1, 3, 5, 9), 1, 4), 2, NULL, NULL, 0), -1, 1, -1,
            1);
-    EXPECT_ERROR(bell_layer_norm(x, 1, b, T(V(1), 1), 0),
-                 "bell_layer_norm: the last 1 axes of (2, 3), weight (3,), "
-                 "bias (1,)");
+    EXPECT_ERROR(
+        bell_layer_norm(x, 1, b, T(V(1), 1), 0),
+        "bell_layer_norm: the last 1 axes of (2, 3), weight (3,), bias (1,): "
+        "weight and bias must have the shape of these axes");
     EXPECT_ERROR(bell_batch_norm(x, w, NULL, NULL, NULL, 0),
                  "bell_batch_norm: x of shape (2, 3), mean (3,), var NULL, "
-                 "weight NULL, bias NULL");
+                 "weight NULL, bias NULL: expected 2 axes or more of x, and "
+                 "one element for each channel (axis 1) in the others");
     EXPECT_ERROR(bell_group_norm(x, 2, NULL, NULL, 0),
                  "bell_group_norm: x of shape (2, 3) in 2 groups, weight NULL, "
-                 "bias NULL");
+                 "bias NULL: groups must divide the channels (axis 1), weight "
+                 "and bias have one element for each");
     EXPECT_ERROR(bell_rms_norm(I(V(1), 1), NULL, 0),
                  "bell_rms_norm: of int64, not a float dtype");
 }
@@ -891,23 +904,26 @@ test_class_losses(void **state)
                2);
     EXPECT_ERROR(
         bell_weighted_cross_entropy(x, t, x, 0, BELL_IGNORE_NONE, BELL_MEAN),
-        "bell_weighted_cross_entropy: a weight of shape (2, 3) for "
-        "(2, 3)");
+        "bell_weighted_cross_entropy: a weight of shape (2, 3) for (2, 3): "
+        "expected one element for each of the classes, axis 1");
     /* images: classes are axis 1 */
     EXPECT(bell_cross_entropy(bell_unsqueeze(bell_t(x), 0), I(V(0, 1), 1, 2), 0,
                               BELL_IGNORE_NONE, BELL_EACH),
            b, c);
     EXPECT_ERROR(
         bell_cross_entropy(x, I(V(0, 1, 2), 3), 0, BELL_IGNORE_NONE, BELL_MEAN),
-        "bell_cross_entropy: float64 (2, 3) with a target of int64 "
-        "(3,)");
+        "bell_cross_entropy: float64 (2, 3) with a target of int64 (3,): "
+        "expected floats, and integers of that shape without the axis of the "
+        "classes, or floats of the same shape");
     EXPECT_ERROR(bell_cross_entropy(x, t, 2, BELL_IGNORE_NONE, BELL_MEAN),
                  "bell_cross_entropy: label smoothing 2 is not in 0..1");
     EXPECT_ERROR(bell_nll_loss(x, x, NULL, BELL_IGNORE_NONE, BELL_MEAN),
-                 "bell_nll_loss: float64 (2, 3) with a target of float64 "
-                 "(2, 3)");
+                 "bell_nll_loss: float64 (2, 3) with a target of float64 (2, "
+                 "3): expected floats, and integers of that shape without the "
+                 "axis of the classes");
     EXPECT_ERROR(bell_nll_loss(x, t, t, BELL_IGNORE_NONE, BELL_MEAN),
-                 "bell_nll_loss: a weight of shape (2,) for (2, 3)");
+                 "bell_nll_loss: a weight of shape (2,) for (2, 3): expected "
+                 "one element for each of the classes, axis 1");
 }
 
 int
