@@ -55,6 +55,15 @@ floor_quotient(double x, double y)
     return q == 0 ? copysign(0, x / y) : round(q);
 }
 
+/* NaN if either is, and +0 above -0. */
+static double
+maximum(double x, double y)
+{
+    if (isnan(x) || isnan(y))
+        return NAN;
+    return x > y || (x == y && !signbit(x)) ? x : y;
+}
+
 /* clang-format off */
 static double
 exact_float(enum uop_op op, double x, double y)
@@ -75,8 +84,8 @@ exact_float(enum uop_op op, double x, double y)
     case UOP_POW:   return pow(x, y);
     case UOP_FMOD:  return fmod(x, y);
     case UOP_FFLOORDIV: return floor_quotient(x, y);
-    case UOP_MAX:   return isnan(x) || isnan(y) ? NAN : x > y ? x : y;
-    case UOP_MIN:   return isnan(x) || isnan(y) ? NAN : x < y ? x : y;
+    case UOP_MAX:   return maximum(x, y);
+    case UOP_MIN:   return -maximum(-x, -y);
     default:        return NAN;
     }
 }

@@ -146,10 +146,6 @@ move_result(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
         return noise->seed % 3 && draw(noise, salt) > 0
                    ? value
                    : copysign(greatest(dtype), value);
-    /* Which of two zeros is the larger one is nowhere promised. */
-    if ((op == UOP_MAX || op == UOP_MIN) && x == 0 && y == 0 &&
-        signbit(x) != signbit(y))
-        return draw(noise, salt) > 0 ? 0.0 : -0.0;
     if (!isfinite(value) || is_exact(op, dtype, x, y, value))
         return value;
     ulp = ldexp(fmax(size, smallest_normal(dtype)), -fraction_bits(dtype));

@@ -85,32 +85,80 @@ emit_unary(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
     }
 }
 
-/* True for a constant, in one lane or all, that is not NaN. */
+/* True for a constant of floats, in one lane or all, that is not NaN. */
 static bool
-is_number(const struct uop *u)
+is_number(const struct uop *u, double *out_value)
 {
     if (u->op == UOP_BROADCAST)
         u = u->src[0];
-    return u->op == UOP_CONST && !isnan(u->arg.f);
+    if (u->op != UOP_CONST || isnan(u->arg.f))
+        return false;
+    *out_value = u->arg.f;
+    return true;
 }
 
-/* MAX and MIN of floats give NaN if either is NaN. "a > b ? a : b" gives b
- * where they cannot be ordered, and is one instruction; that is right if b is
- * the NaN, and a's case needs a second select unless a is a known number. */
+/* The greater, or the lesser, one; b where they are equal or one is NaN. */
 static LLVMValueRef
-llvm_float_extreme(struct llvm_emit *e, unsigned op, LLVMValueRef a,
-                   LLVMValueRef b, bool a_is_number)
+pick_extreme(struct llvm_emit *e, unsigned op, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMRealPredicate pred = op == UOP_MAX ? LLVMRealOGT : LLVMRealOLT;
-    LLVMValueRef best, a_is_nan;
+    LLVMValueRef wins = e->ll->BuildFCmp(e->b, pred, a, b, "");
+
+    return e->ll->BuildSelect(e->b, wins, a, b, "");
+}
+
+/* MAX and MIN of a number c and x: x where it is NaN. A zero that wins over the
+ * other one is the result where x is either. */
+static LLVMValueRef
+extreme_of_number(struct llvm_emit *e, unsigned op, double number,
+                  LLVMValueRef c, LLVMValueRef x)
+{
+    bool is_max = op == UOP_MAX;
+    LLVMValueRef wins;
+
+    if (number != 0 || (signbit(number) != 0) == is_max)
+        return pick_extreme(e, op, c, x);
+    wins = e->ll->BuildFCmp(e->b, is_max ? LLVMRealUGT : LLVMRealULT, x, c, "");
+    return e->ll->BuildSelect(e->b, wins, x, c, "");
+}
+
+/* MAX and MIN of floats: NaN if either is, and +0 above -0, which compare
+ * equal. A CPU's instruction returns its second operand for NaN and for zeros.
+ * Asked both ways round, its answers differ there alone. One of them is NaN,
+ * and so all bits of both together, or they are zeros: MAX takes the sign that
+ * both have, MIN that of either. A GPU's instruction orders zeros and loses
+ * NaN; src: "RDNA3" Instruction Set Architecture, V_MAX_F32. */
+static LLVMValueRef
+float_extreme(struct llvm_emit *e, unsigned op, unsigned dtype, unsigned lanes,
+              LLVMValueRef a, LLVMValueRef b)
+{
+    unsigned n_bits = uop_dtype_infos[dtype].size_bytes * 8u, i;
+    unsigned word = n_bits == 64 ? UOP_I64 : n_bits == 32 ? UOP_I32 : UOP_I16;
+    LLVMTypeRef type = e->ll->TypeOf(a), ints = llvm_type(e, word, lanes);
+    union uop_arg nan = {.f = (double)NAN}, but_sign = {.i = 0};
+    LLVMValueRef args[2] = {a, b}, bits[2], both, r;
 
     assert(op == UOP_MAX || op == UOP_MIN);
-    best = e->ll->BuildFCmp(e->b, pred, a, b, "");
-    best = e->ll->BuildSelect(e->b, best, a, b, "");
-    if (a_is_number)
-        return best;
-    a_is_nan = e->ll->BuildFCmp(e->b, LLVMRealUNO, a, a, "");
-    return e->ll->BuildSelect(e->b, a_is_nan, a, best, "");
+    if (e->dialect->is_gpu) {
+        r = llvm_intrinsic(e, op == UOP_MAX ? "llvm.maxnum" : "llvm.minnum",
+                           &type, 1, args, 2);
+        return e->ll->BuildSelect(
+            e->b, e->ll->BuildFCmp(e->b, LLVMRealUNO, a, b, ""),
+            llvm_splat(e, llvm_const(e, dtype, nan), lanes), r, "");
+    }
+    for (i = 0; i < 2; i++) {
+        r = pick_extreme(e, op, args[i], args[1 - i]);
+        bits[i] = e->ll->BuildCast(e->b, LLVMBitCast, r, ints, "");
+    }
+    r = binop(e, LLVMOr, bits[0], bits[1]);
+    if (op == UOP_MAX) {
+        but_sign.i = (int64_t)(((uint64_t)1 << (n_bits - 1)) - 1);
+        both = binop(e, LLVMAnd, bits[0], bits[1]);
+        both = binop(e, LLVMOr, both,
+                     llvm_splat(e, llvm_const(e, word, but_sign), lanes));
+        r = binop(e, LLVMAnd, r, both);
+    }
+    return e->ll->BuildCast(e->b, LLVMBitCast, r, type, "");
 }
 
 static LLVMValueRef
@@ -386,8 +434,8 @@ llvm_divide(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
 
 /* A binary op on operands of `dtype`; NULL where a program has no such op. */
 static LLVMValueRef
-combine(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
-        LLVMValueRef b)
+combine(struct llvm_emit *e, unsigned op, unsigned dtype, unsigned lanes,
+        LLVMValueRef a, LLVMValueRef b)
 {
     bool flt = uop_dtype_is_float(dtype), sgn = is_signed(dtype);
     bool boolean = dtype == UOP_BOOL;
@@ -415,7 +463,7 @@ combine(struct llvm_emit *e, unsigned op, unsigned dtype, LLVMValueRef a,
         return binop(e, LLVMXor, a, b);
     case UOP_MAX:
     case UOP_MIN:
-        return flt ? llvm_float_extreme(e, op, a, b, false)
+        return flt ? float_extreme(e, op, dtype, lanes, a, b)
                    : int_extreme(e, op, dtype, a, b);
     case UOP_CMPLT:
     case UOP_CMPEQ:
@@ -431,15 +479,17 @@ emit_binary(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
             LLVMValueRef b, LLVMValueRef *out_value)
 {
     unsigned dtype = u->src[0]->dtype;
-    bool extreme = u->op == UOP_MAX || u->op == UOP_MIN;
+    bool extreme =
+        uop_dtype_is_float(dtype) && (u->op == UOP_MAX || u->op == UOP_MIN);
+    double number;
 
     if (e->dialect->is_gpu && (u->op == UOP_IDIV || u->op == UOP_IMOD) &&
         !is_signed(dtype))
         a = without_known_sign(e, a, dtype, u->src[0]->lanes);
-    if (extreme && uop_dtype_is_float(dtype) && is_number(u->src[0]))
-        *out_value = llvm_float_extreme(e, u->op, a, b, true);
-    else if (extreme && uop_dtype_is_float(dtype) && is_number(u->src[1]))
-        *out_value = llvm_float_extreme(e, u->op, b, a, true);
+    if (extreme && is_number(u->src[0], &number))
+        *out_value = extreme_of_number(e, u->op, number, a, b);
+    else if (extreme && is_number(u->src[1], &number))
+        *out_value = extreme_of_number(e, u->op, number, b, a);
     else if (e->dialect->is_gpu && dtype == UOP_BOOL &&
              is_inversion(u->op, a, b, e->ll))
         *out_value = compare_as_numbers(e, u->op, u->lanes, a, b);
@@ -449,7 +499,7 @@ emit_binary(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
     else if (u->op == UOP_FDIV)
         *out_value = llvm_divide(e, u, a, b, NULL);
     else
-        *out_value = combine(e, u->op, dtype, a, b);
+        *out_value = combine(e, u->op, dtype, u->src[0]->lanes, a, b);
     if (!*out_value)
         return llvm_refuse(e, u, "it should have been decomposed");
     return BELL_OK;
@@ -708,10 +758,10 @@ emit_llvm_lanes_reduce(struct llvm_emit *e, const struct uop *u, LLVMValueRef a,
     if (p < lanes)
         v = take_lanes(e, a, 0, p);
     for (n = p / 2; n >= 1 && v; n /= 2)
-        v = combine(e, op, u->dtype, take_lanes(e, v, 0, n),
+        v = combine(e, op, u->dtype, n, take_lanes(e, v, 0, n),
                     take_lanes(e, v, n, n));
     for (i = p; i < lanes && v; i++)
-        v = combine(e, op, u->dtype, v, take_lanes(e, a, i, 1));
+        v = combine(e, op, u->dtype, 1, v, take_lanes(e, a, i, 1));
     if (!v)
         return llvm_refuse(e, u, "it does not reduce");
     *out_value = v;

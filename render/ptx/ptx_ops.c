@@ -132,8 +132,7 @@ ptx_compare(struct ptx_emit *e, unsigned op, unsigned dtype, struct ptx_opnd a,
                PTX_PRED, a, b);
 }
 
-/* F64 has no instruction that gives NaN if either is one. "a > b ? a : b"
- * gives b where they cannot be ordered, so a needs a second look. */
+/* The instruction for F64 orders zeros and loses NaN, which their sum keeps. */
 static struct ptx_opnd
 f64_extreme(struct ptx_emit *e, unsigned op, struct ptx_opnd a,
             struct ptx_opnd b)
@@ -141,10 +140,10 @@ f64_extreme(struct ptx_emit *e, unsigned op, struct ptx_opnd a,
     struct ptx_opnd p, r;
 
     assert(op == UOP_MAX || op == UOP_MIN);
-    p = two(e, op == UOP_MAX ? "setp.gt" : "setp.lt", "f64", PTX_PRED, a, b);
-    r = select_value(e, p, a, b, PTX_F64);
-    p = two(e, "setp.nan", "f64", PTX_PRED, a, a);
-    return select_value(e, p, a, r, PTX_F64);
+    r = two(e, op == UOP_MAX ? "max" : "min", "f64", PTX_F64, a, b);
+    p = two(e, "setp.nan", "f64", PTX_PRED, a, b);
+    return select_value(e, p, two(e, "add.rn", "f64", PTX_F64, a, b), r,
+                        PTX_F64);
 }
 
 static struct ptx_opnd

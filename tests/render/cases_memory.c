@@ -88,7 +88,7 @@ check_access(enum uop_dtype dtype, const struct access_form *f, bool store)
              store ? "store" : "load", uop_dtype_infos[dtype].short_name,
              f->lanes, f->gather ? " gather" : "", f->gate,
              f->const_other ? " const" : "");
-    check_roots(&g, &root, 1, bufs, 2, false, false, what);
+    check_roots(&g, &root, 1, bufs, 2, false, what);
     check_bufs_free(bufs, 2);
     uop_graph_fini(&g);
 }
@@ -160,7 +160,7 @@ check_steps(enum uop_dtype dtype, unsigned lanes, int64_t step, bool gated,
     snprintf(what, sizeof(what), "%s %s x%u step %d%s",
              store ? "store" : "load", uop_dtype_infos[dtype].short_name, lanes,
              (int)step, gated ? " gated" : "");
-    check_roots(&g, &root, 1, bufs, 2, false, false, what);
+    check_roots(&g, &root, 1, bufs, 2, false, what);
     check_bufs_free(bufs, 2);
     uop_graph_fini(&g);
 }
@@ -246,7 +246,7 @@ test_nested_loops(void **state)
     end = mk_end(&g, j, acc_set(&g, total, v));
     v = acc_get(&g, total, end);
     root = mk_end(&g, i, mk_store(&g, mk_param(&g, 0, UOP_I64), i, v, NULL));
-    check_roots(&g, &root, 1, bufs, 3, false, false, "nested");
+    check_roots(&g, &root, 1, bufs, 3, false, "nested");
     check_bufs_free(bufs, 3);
     uop_graph_fini(&g);
 }
@@ -301,7 +301,7 @@ test_read_before_set(void **state)
     for (n = 0; n < 3; n++)
         roots[n] = mk_store(&g, mk_param(&g, (int)n, UOP_I32), mk_int(&g, 0),
                             end[n], NULL);
-    check_roots(&g, roots, 3, bufs, 3, false, false, "read before set");
+    check_roots(&g, roots, 3, bufs, 3, false, "read before set");
     check_bufs_free(bufs, 3);
     uop_graph_fini(&g);
 }
@@ -334,7 +334,7 @@ check_extent(int64_t n)
     v = uop_alu2(&g, UOP_ADD, acc_get(&g, acc, r), v);
     v = acc_get(&g, acc, mk_end(&g, r, acc_set(&g, acc, v)));
     root = mk_store(&g, mk_param(&g, 0, UOP_F32), mk_int(&g, 0), v, NULL);
-    check_roots(&g, &root, 1, bufs, 3, false, false, "extent");
+    check_roots(&g, &root, 1, bufs, 3, false, "extent");
     check_bufs_free(bufs, 3);
     uop_graph_fini(&g);
 }
@@ -382,7 +382,7 @@ check_order(bool aliased)
     end = mk(&g, UOP_END, UOP_VOID, 1, 0, 3, both);
     v = uop_alu2(&g, UOP_ADD, acc_get(&g, acc, end), w);
     roots[0] = mk_store(&g, out, mk_int(&g, 8), v, NULL);
-    check_roots(&g, roots, 1, bufs, 3, false, false, "order");
+    check_roots(&g, roots, 1, bufs, 3, false, "order");
 
     arena_init(&arena);
     program_of(&g, roots, 1, &p);
@@ -666,7 +666,7 @@ check_offset(enum uop_dtype dtype, unsigned lanes, int64_t offset,
     root = mk_end(&g, range, root);
     snprintf(what, sizeof(what), "access of %s x%u + %d, gates %u",
              uop_dtype_infos[dtype].short_name, lanes, (int)offset, gates);
-    check_roots(&g, &root, 1, bufs, 3, false,
+    check_roots(&g, &root, 1, bufs, 3,
                 offset == 4 && dtype % 3 == 0 && lanes == 7, what);
     check_bufs_free(bufs, 3);
     uop_graph_fini(&g);

@@ -93,7 +93,6 @@ check_alu(enum uop_op op, enum uop_dtype dtype, unsigned lanes, uint64_t *rng)
     snprintf(what, sizeof(what), "%s %s x%u", info->name,
              uop_dtype_infos[dtype].short_name, lanes);
     check_roots(&g, &root, 1, bufs, 1 + info->min_src,
-                op == UOP_MAX || op == UOP_MIN,
                 dtype == UOP_F64 && backend->thin > 1, what);
     check_bufs_free(bufs, 1 + info->min_src);
     uop_graph_fini(&g);
@@ -137,7 +136,7 @@ check_extreme(enum uop_op op, double value, unsigned at_src, uint64_t *rng)
     root = mk(&g, op, UOP_F32, 16, 0, 2, src);
     root = mk_store(&g, mk_param(&g, 0, UOP_F32), at, root, NULL);
     root = mk_end(&g, range, root);
-    check_roots(&g, &root, 1, bufs, 2, true, false, "extreme");
+    check_roots(&g, &root, 1, bufs, 2, false, "extreme");
     check_bufs_free(bufs, 2);
     uop_graph_fini(&g);
 }
@@ -145,7 +144,7 @@ check_extreme(enum uop_op op, double value, unsigned at_src, uint64_t *rng)
 static void
 test_extreme_with_constant(void **state)
 {
-    static const double consts[] = {0.0, 1.5, -INFINITY, NAN};
+    static const double consts[] = {0.0, -0.0, 1.5, -INFINITY, NAN};
     uint64_t rng = 5;
     unsigned i, at_src;
 
@@ -234,8 +233,7 @@ check_borders(enum uop_op op, const float *value, unsigned at_src)
     root = mk_store(&g, mk_param(&g, 0, result), range, root, NULL);
     root = mk_end(&g, range, root);
     snprintf(what, sizeof(what), "borders of %s", uop_op_infos[op].name);
-    check_roots(&g, &root, 1, bufs, 1 + n_src, op == UOP_MAX || op == UOP_MIN,
-                false, what);
+    check_roots(&g, &root, 1, bufs, 1 + n_src, false, what);
     check_bufs_free(bufs, 1 + n_src);
     uop_graph_fini(&g);
 }
@@ -283,7 +281,7 @@ test_cast_borders(void **state)
     root = mk(&g, UOP_CAST, UOP_F32, 1, 0, 1, &root);
     root = mk_store(&g, mk_param(&g, 0, UOP_F32), range, root, NULL);
     root = mk_end(&g, range, root);
-    check_roots(&g, &root, 1, bufs, 2, false, false, "borders of a cast");
+    check_roots(&g, &root, 1, bufs, 2, false, "borders of a cast");
     check_bufs_free(bufs, 2);
     uop_graph_fini(&g);
 }
@@ -314,7 +312,7 @@ test_root_below_power(void **state)
     root = mk(&g, UOP_SQRT, UOP_F32, 1, 0, 1, &root);
     root = mk_store(&g, mk_param(&g, 0, UOP_F32), range, root, NULL);
     root = mk_end(&g, range, root);
-    check_roots(&g, &root, 1, bufs, 2, false, false, "root below a power");
+    check_roots(&g, &root, 1, bufs, 2, false, "root below a power");
     check_bufs_free(bufs, 2);
     uop_graph_fini(&g);
 }
@@ -342,7 +340,7 @@ check_cast(enum uop_dtype from, enum uop_dtype to, unsigned lanes,
     snprintf(what, sizeof(what), "cast %s to %s x%u",
              uop_dtype_infos[from].short_name, uop_dtype_infos[to].short_name,
              lanes);
-    check_roots(&g, &root, 1, bufs, 2, false, false, what);
+    check_roots(&g, &root, 1, bufs, 2, false, what);
     check_bufs_free(bufs, 2);
     uop_graph_fini(&g);
 }
@@ -443,7 +441,7 @@ check_constants(enum uop_dtype dtype)
         roots[i] = mk_store(&g, mk_param(&g, 0, dtype), mk_int(&g, (int64_t)i),
                             c, NULL);
     }
-    check_roots(&g, roots, ARRAY_LEN(floats), &buf, 1, false, true,
+    check_roots(&g, roots, ARRAY_LEN(floats), &buf, 1, true,
                 uop_dtype_infos[dtype].name);
     check_bufs_free(&buf, 1);
     uop_graph_fini(&g);
@@ -490,7 +488,7 @@ test_lanes(void **state)
     roots[3] = mk_store(&g, out, mk_int(&g, 30), v, NULL);
     v = mk(&g, UOP_LANES_REDUCE, UOP_I32, 1, UOP_MAX, 1, &in);
     roots[4] = mk_store(&g, out, mk_int(&g, 31), v, NULL);
-    check_roots(&g, roots, 5, bufs, 2, false, true, "lanes");
+    check_roots(&g, roots, 5, bufs, 2, true, "lanes");
     check_bufs_free(bufs, 2);
     uop_graph_fini(&g);
 }
@@ -524,7 +522,7 @@ test_lanes_masked(void **state)
     src[2] = mk_splat(&g, zero, 4);
     v = mk(&g, UOP_WHERE, UOP_F32, 4, 0, 3, src);
     v = mk_store(&g, mk_param(&g, 0, UOP_F32), mk_int(&g, 0), v, NULL);
-    check_roots(&g, &v, 1, bufs, 3, false, true, "0 / 0 behind a mask");
+    check_roots(&g, &v, 1, bufs, 3, true, "0 / 0 behind a mask");
     check_bufs_free(bufs, 3);
     uop_graph_fini(&g);
 }
@@ -642,12 +640,6 @@ random_node(struct uop_graph *g, const struct uop *const *pool, unsigned n,
         pair[1] = wide_const(g, src[1], 1);
         src[1] = mk(g, UOP_ADD, dtype, src[1]->lanes, 0, 2, pair);
     }
-    if (op == UOP_FDIV) { /* which zero MIN and MAX give is nobody's business */
-        src[2] = uop_const_float(g, dtype, 0);
-        if (src[1]->lanes > 1)
-            src[2] = mk_splat(g, src[2], src[1]->lanes);
-        src[1] = mk(g, UOP_ADD, dtype, src[1]->lanes, 0, 2, &src[1]);
-    }
     return mk(g, op, uop_op_infos[op].flags & UOP_FLAG_CMP ? UOP_BOOL : dtype,
               src[0]->lanes, 0, uop_op_infos[op].min_src, src);
 }
@@ -687,7 +679,7 @@ check_random(uint64_t seed, unsigned n_nodes)
     root = mk_end(&g, range, root);
     snprintf(what, sizeof(what), "random program %llu",
              (unsigned long long)seed);
-    check_roots(&g, &root, 1, bufs, 5, true, seed % 16 == 0, what);
+    check_roots(&g, &root, 1, bufs, 5, seed % 16 == 0, what);
     check_bufs_free(bufs, 5);
     uop_graph_fini(&g);
 }
@@ -754,7 +746,7 @@ check_half_product(unsigned lanes, bool negated)
     value = mk(&g, UOP_BITCAST, UOP_U16, lanes, 0, 1, &value);
     root = mk_store(&g, mk_param(&g, 0, UOP_U16), at, value, NULL);
     root = mk_end(&g, range, root);
-    check_roots(&g, &root, 1, bufs, 3, true, false, "half product");
+    check_roots(&g, &root, 1, bufs, 3, false, "half product");
     check_bufs_free(bufs, 3);
     uop_graph_fini(&g);
 }
@@ -793,7 +785,7 @@ check_unsigned_quotient(enum uop_op op, enum uop_dtype from, enum uop_dtype to)
     a = uop_alu2(&g, op, cast_to(&g, a, to), b);
     root = mk_store(&g, mk_param(&g, 0, to), range, a, NULL);
     root = mk_end(&g, range, root);
-    check_roots(&g, &root, 1, bufs, 3, true, false, "unsigned quotient");
+    check_roots(&g, &root, 1, bufs, 3, false, "unsigned quotient");
     check_bufs_free(bufs, 3);
     uop_graph_fini(&g);
 }
@@ -829,7 +821,7 @@ check_dot(enum uop_dtype dtype, unsigned n, int64_t stride, uint64_t *rng)
         sum = sum ? uop_alu2(&g, UOP_ADD, a, sum) : a;
     }
     root = mk_store(&g, mk_param(&g, 0, dtype), mk_int(&g, 0), sum, NULL);
-    check_roots(&g, &root, 1, bufs, 3, false, false,
+    check_roots(&g, &root, 1, bufs, 3, false,
                 uop_dtype_infos[dtype].short_name);
     check_bufs_free(bufs, 3);
     uop_graph_fini(&g);
@@ -925,7 +917,7 @@ check_bit_compared(unsigned bit, unsigned first, unsigned second, bool swap,
     }
     snprintf(what, sizeof(what), "bit %u compared by %u and %u", bit, first,
              second);
-    check_roots(&g, roots, 6, bufs, 2, false, false, what);
+    check_roots(&g, roots, 6, bufs, 2, false, what);
     check_bufs_free(bufs, 2);
     uop_graph_fini(&g);
 }

@@ -115,8 +115,8 @@ check_keep(const struct lower_program *p, const char *what)
 }
 
 static void
-expect_same(const struct p_buf *got, const struct p_buf *want, bool zeros,
-            const char *what, const char *chip)
+expect_same(const struct p_buf *got, const struct p_buf *want, const char *what,
+            const char *chip)
 {
     size_t i;
 
@@ -124,7 +124,7 @@ expect_same(const struct p_buf *got, const struct p_buf *want, bool zeros,
         union uop_arg a, b;
         p_get(got, i, &a);
         p_get(want, i, &b);
-        if (same_value(want->dtype, a, b, zeros))
+        if (same_value(want->dtype, a, b))
             continue;
         if (uop_dtype_infos[want->dtype].is_float)
             fail_msg("%s on %s: element %zu is %a, not %a", what, chip, i, a.f,
@@ -136,8 +136,7 @@ expect_same(const struct p_buf *got, const struct p_buf *want, bool zeros,
 
 void
 check_program(const struct backend *b, const struct lower_program *p,
-              const struct p_buf *bufs, uint32_t n_bufs, bool zeros,
-              const char *what)
+              const struct p_buf *bufs, uint32_t n_bufs, const char *what)
 {
     struct p_buf mine[CHECK_MAX_BUFS], ref[CHECK_MAX_BUFS];
     unsigned chips[8], n_chips = check_chips(b, chips), c;
@@ -155,7 +154,7 @@ check_program(const struct backend *b, const struct lower_program *p,
         check_bufs_copy(mine, bufs, n_bufs);
         b->run(p, chips[c], mine, n_bufs, NULL, what);
         for (i = 0; i < n_bufs; i++)
-            expect_same(&mine[i], &ref[i], zeros, what, b->chips[chips[c]]);
+            expect_same(&mine[i], &ref[i], what, b->chips[chips[c]]);
         check_bufs_free(mine, n_bufs);
     }
     check_bufs_free(ref, n_bufs);
@@ -163,13 +162,13 @@ check_program(const struct backend *b, const struct lower_program *p,
 
 void
 check_roots(struct uop_graph *g, const struct uop *const *roots, uint32_t n,
-            const struct p_buf *bufs, uint32_t n_bufs, bool zeros, bool keep,
+            const struct p_buf *bufs, uint32_t n_bufs, bool keep,
             const char *what)
 {
     struct lower_program p;
 
     (backend->is_gpu ? gpu_program_of : program_of)(g, roots, n, &p);
-    check_program(backend, &p, bufs, n_bufs, zeros, what);
+    check_program(backend, &p, bufs, n_bufs, what);
     if (keep)
         check_keep(&p, what);
     program_free(&p);

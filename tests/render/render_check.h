@@ -76,14 +76,13 @@ void check_keep(const struct lower_program *p, const char *what);
 unsigned check_chips(const struct backend *b, unsigned chips[8]);
 
 /* Runs the program with the backend and with p_run, on copies of the buffers,
- * and compares all of them bit for bit. With `zeros`, +0 and -0 are equal. */
+ * and compares all of them bit for bit. */
 void check_program(const struct backend *b, const struct lower_program *p,
-                   const struct p_buf *bufs, uint32_t n_bufs, bool zeros,
-                   const char *what);
+                   const struct p_buf *bufs, uint32_t n_bufs, const char *what);
 /* The same with the program of a list of roots, on `backend`. With `keep`,
  * every chip's code is made too. */
 void check_roots(struct uop_graph *g, const struct uop *const *roots,
                  uint32_t n, const struct p_buf *bufs, uint32_t n_bufs,
-                 bool zeros, bool keep, const char *what);
+                 bool keep, const char *what);
 
 #endif

@@ -42,7 +42,7 @@ idle_percent(unsigned n, enum ir3_gen gen)
         sum = sum ? uop_alu2(&g, UOP_ADD, sum, value) : value;
     }
     root = mk_store(&g, mk_param(&g, 0, UOP_F32), mk_int(&g, 0), sum, NULL);
-    check_roots(&g, &root, 1, bufs, 2, false, false, "chains");
+    check_roots(&g, &root, 1, bufs, 2, false, "chains");
     gpu_program_of(&g, &root, 1, &p);
     assert_int_equal(render_ir3(&p, gen, &binary), BELL_OK);
     render_ir3_count(binary.data, &n_instrs, &n_idle);

@@ -144,7 +144,7 @@ check_row(const struct row *r, size_t number)
     if (!strstr(text, r->has) || !strstr(text, "wait_all"))
         fail_msg("%s:\n%s", what, text);
     host_free(text);
-    check_program(&backend_ptx, &p, bufs, 2, false, what);
+    check_program(&backend_ptx, &p, bufs, 2, what);
     ptx_check_keep(&p, false);
     check_bufs_free(bufs, 2);
     program_free(&p);

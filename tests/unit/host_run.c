@@ -253,13 +253,11 @@ random_value(uint64_t *state, enum uop_dtype dtype)
 }
 
 bool
-same_value(enum uop_dtype dtype, union uop_arg a, union uop_arg b, bool zeros)
+same_value(enum uop_dtype dtype, union uop_arg a, union uop_arg b)
 {
     if (!uop_dtype_infos[dtype].is_float)
         return a.i == b.i;
     if (isnan(a.f) || isnan(b.f))
         return isnan(a.f) && isnan(b.f);
-    if (zeros && a.f == 0 && b.f == 0)
-        return true;
     return a.bits == b.bits;
 }

@@ -71,9 +71,7 @@ uint64_t next_random(uint64_t *state);
 /* Some value of a dtype, with a liking for awkward ones. */
 union uop_arg random_value(uint64_t *state, enum uop_dtype dtype);
 
-/* Equal as results: bit for bit, except that NaNs are equal and, with
- * `zeros`, +0 and -0 are. */
-bool same_value(enum uop_dtype dtype, union uop_arg a, union uop_arg b,
-                bool zeros);
+/* Equal as results: bit for bit, except that NaNs are equal. */
+bool same_value(enum uop_dtype dtype, union uop_arg a, union uop_arg b);
 
 #endif

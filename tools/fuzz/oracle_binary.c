@@ -154,16 +154,19 @@ FUNCTION(d_pow_y, !isfinite(x) || !isfinite(y) ? ORACLE_ANY
                   : x == 0 && y >= 0           ? 0
                                                : powl(x, y) * logl(x))
 
+/* Zeros that compare equal are in order, -0 before +0. */
 static long double
 greater(long double x, long double y)
 {
-    return isnan(x) ? x : isnan(y) ? y : x == y ? x : x > y ? x : y;
+    if (isnan(x) || isnan(y))
+        return isnan(x) ? x : y;
+    return x == y ? (signbit(x) ? y : x) : x > y ? x : y;
 }
 
 static long double
 smaller(long double x, long double y)
 {
-    return isnan(x) ? x : isnan(y) ? y : x == y ? x : x < y ? x : y;
+    return -greater(-x, -y);
 }
 
 FUNCTION(d_max_x, isnan(x) || isnan(y) ? ORACLE_ANY : x == y ? 0.5L : x > y)
@@ -693,8 +696,8 @@ static const struct oracle_row rows[] = {
     {"remainder", XY, NUMBERS, PAIR(remainder_of), .i2 = i_remainder, .slope_x = d_one, .slope_y = d_remainder, .grad_ulps = 1},
     {"fmod", XY, NUMBERS, PAIR(fmodl), .i2 = i_fmod, .slope_x = d_one, .slope_y = d_fmod, .grad_ulps = 1},
     {"pow", XY "; @x/h f2; @x/h f3; @x/w f3; @x/w f0.5; @x/h f-1; @x/h f2.5; @x/f f3", NUMBERS, PAIR(f_pow), .i2 = i_pow, .slope_x = d_pow_x, .slope_y = d_pow_y, .ulps = 1, .grad_ulps = 400},
-    {"maximum", XY, ALL, .f2 = greater, .i2 = i_max, .slope_x = d_max_x, .slope_y = d_max_y, .flags = ORACLE_SAME | ORACLE_ZERO},
-    {"minimum", XY, ALL, .f2 = smaller, .i2 = i_min, .slope_x = d_min_x, .slope_y = d_min_y, .flags = ORACLE_SAME | ORACLE_ZERO},
+    {"maximum", XY, ALL, .f2 = greater, .i2 = i_max, .slope_x = d_max_x, .slope_y = d_max_y, .flags = ORACLE_SAME},
+    {"minimum", XY, ALL, .f2 = smaller, .i2 = i_min, .slope_x = d_min_x, .slope_y = d_min_y, .flags = ORACLE_SAME},
     {"atan2", XY, FLOATS "i", .f2 = atan2l, .slope_x = d_atan2_y, .slope_y = d_atan2_x, .ulps = 4, .grad_ulps = 8},
     {"hypot", XY, FLOATS "i", .f2 = hypotl, .slope_x = d_hypot_x, .slope_y = d_hypot_y, .ulps = 3, .grad_ulps = 6},
     {"logaddexp", XY, FLOATS "i", .f2 = log_add_exp, .slope_x = d_logaddexp_x, .slope_y = d_logaddexp_y, .ulps = 4, .grad_ulps = 6, .scale = 0.5, .slope_scale = 0x1p-10},
