@@ -291,9 +291,9 @@ finish_fold(const struct ref_run *run, const struct uop *u, enum uop_op op,
                               : (fold->plus || fold->minus) && fold->zero);
 
     if (run->noise)
-        value = ref_noisy_reduce(run->noise, (uint64_t)u->id << 32 ^ k, op,
-                                 dtype, value, fold->mass, fold->dust, n,
-                                 !fold->coarse, nan);
+        value = ref_noisy_reduce(
+            run->noise, ref_noise_salt(run->noise, u, k, value, fold->mass), op,
+            dtype, value, fold->mass, fold->dust, n, !fold->coarse, nan);
     return uop_round_float(dtype, value);
 }
 
@@ -632,8 +632,8 @@ alu_float(const struct ref_run *run, const struct uop *u, size_t k, double x,
 
     if (!run->noise)
         return value;
-    return ref_noisy_alu(run->noise, (uint64_t)u->id << 32 ^ k, u->op, dtype, x,
-                         y, value);
+    return ref_noisy_alu(run->noise, ref_noise_salt(run->noise, u, k, x, y),
+                         u->op, dtype, x, y, value);
 }
 
 static bell_status

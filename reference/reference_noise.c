@@ -31,6 +31,18 @@ draw(const struct ref_noise *noise, uint64_t salt)
     return (double)(bits >> 11) * 0x1p-52 - 1.0;
 }
 
+uint64_t
+ref_noise_salt(const struct ref_noise *noise, const struct uop *u, size_t k,
+               double x, double y)
+{
+    uint64_t salt = (uint64_t)u->id << 32;
+
+    if (noise->seed & 1)
+        return salt ^ k;
+    return hash_add(hash_add(salt, uop_float_bits(UOP_F64, x)),
+                    uop_float_bits(UOP_F64, y));
+}
+
 double
 ref_noisy_flush(const struct ref_noise *noise, uint64_t salt,
                 enum uop_dtype dtype, double x)

@@ -523,8 +523,9 @@ add_launch(struct rt_capture *cap, const struct step *step, uint32_t i)
 {
     const struct sched_item *item = &step->items[i];
     const struct rt_kernel *kernel = &cap->rt->kernel_list[step->kernels[i]];
-    const struct hcq_program *program = kernel->program;
-    uint32_t n_args = program->n_bufs + program->n_vals, j;
+    uint32_t n_args = kernel->values ? rt_n_args(kernel)
+                                     : item->n_bufs + item->n_vars,
+             j;
     struct rt_arg args[SCHED_MAX_PARAMS];
 
     assert(n_args <= SCHED_MAX_PARAMS);

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "tensor/runtime/classes.h"
 #include "tensor/runtime/ir.h"
 #include "tensor/runtime/mesh_places.h"
 #include "tensor/runtime/profile.h"
@@ -254,6 +255,7 @@ void
 rt_kernel_fini(struct rt_kernel *kernel)
 {
     hcq_program_destroy(kernel->program);
+    rt_classes_free(kernel->classes);
     mesh_unload(kernel);
     render_binary_fini(&kernel->binary.file);
     host_free(kernel->entry);

@@ -156,7 +156,7 @@ kernel_args(const struct launching *l, uint32_t i, uint32_t place,
     const struct tensor_runtime *rt = l->run->rt;
     const struct sched_item *item = &l->plan->sched.items[i];
     const struct rt_kernel *kernel = &rt->kernel_list[l->plan->kernels[i]];
-    uint32_t n = kernel->program->n_bufs + kernel->program->n_vals, j;
+    uint32_t n = rt_n_args(kernel), j;
 
     for (j = 0; j < n; j++) {
         if (j < item->n_bufs) {
@@ -188,12 +188,12 @@ launch(struct launching *l, uint32_t i)
         hcq_cs_exec(l->cs[p], kernel->others[p - 1], args, n, kernel->grid,
                     kernel->local);
     }
-    n = kernel_args(l, i, 0, args);
+    kernel_args(l, i, 0, args);
     BELL_TRY(rt_queue_kernel(
         &l->first, l->plan->kernels[i],
         rt_tells(rt) ? rt_named_kernel(rt, l->plan, &l->plan->sched.items[i])
                      : NULL,
-        args, n));
+        args));
     rt->stats.n_flops += kernel->n_flops * rt->places->n;
     rt->stats.n_bytes += kernel->n_bytes * rt->places->n;
     rt->stats.n_launches += rt->places->n;

@@ -7,6 +7,7 @@
  * that could use it; fresh memory is therefore idle.
  */
 #include "tensor/runtime/capture.h"
+#include "tensor/runtime/classes.h"
 #include "tensor/runtime/ir.h"
 #include "tensor/runtime/mesh_places.h"
 #include "tensor/runtime/named.h"
@@ -651,6 +652,8 @@ compile_plan(struct tensor_runtime *rt, struct rt_plan *plan)
         plan->kernels[i] = is_collective(&plan->sched.items[i])
                                ? RT_COLLECTIVE
                                : plan->kernels[--n];
+    if (status == BELL_OK && plan->symbols && !plan->table)
+        status = rt_classes_make(rt, plan);
     host_free(sinks);
     return status;
 }

@@ -4,6 +4,7 @@
  * A plan that recurs is queued as a graph: its leaves, its results, its scratch
  * memory and its values are slots of a tape.
  */
+#include "tensor/runtime/classes.h"
 #include "tensor/runtime/mesh_places.h"
 #include "tensor/runtime/named.h"
 #include "tensor/runtime/profile.h"
@@ -125,7 +126,7 @@ rt_tells(const struct tensor_runtime *rt)
 
 bell_status
 rt_queue_kernel(struct rt_queue *q, uint32_t number, const char *text,
-                const uint64_t *args, uint32_t n_args)
+                const uint64_t *args)
 {
     struct tensor_runtime *rt = q->rt;
     const struct rt_kernel *kernel = &rt->kernel_list[number];
@@ -133,7 +134,7 @@ rt_queue_kernel(struct rt_queue *q, uint32_t number, const char *text,
     if (q->n == 0)
         BELL_TRY(hcq_queue_begin(rt->queue, &q->cs));
     rt_profile_before(rt->profile, q->cs);
-    hcq_cs_exec(q->cs, kernel->program, args, n_args, kernel->grid,
+    hcq_cs_exec(q->cs, kernel->program, args, rt_n_args(kernel), kernel->grid,
                 kernel->local);
     rt_profile_after(rt->profile, q->cs);
     LOG(LOG_EXEC, "%s grid %u,%u,%u%s%s", kernel->program->name,
@@ -163,24 +164,27 @@ queue_kernels(struct rt_run *run, const struct rt_plan *plan)
     struct tensor_runtime *rt = run->rt;
     uint64_t args[SCHED_MAX_PARAMS];
     struct rt_queue queue;
-    uint32_t i, j, n_args;
+    uint32_t i, j, n_args, number;
 
     rt_queue_begin(rt, &queue);
     for (i = 0; i < plan->sched.n_items; i++) {
         const struct sched_item *item = &plan->sched.items[i];
         const struct rt_kernel *kernel = &rt->kernel_list[plan->kernels[i]];
-        /* the last slots may have been simplified away */
-        n_args = kernel->program->n_bufs + kernel->program->n_vals;
+        /* of which the program's last may have been simplified away */
+        n_args =
+            kernel->values ? rt_n_args(kernel) : item->n_bufs + item->n_vars;
         for (j = 0; j < n_args; j++)
             args[j] =
                 j < item->n_bufs ? buffer_va(run, plan, item->bufs[j])
                 : kernel->values
                     ? (uint64_t)kernel->values[j - item->n_bufs]
                     : rt_vary_word(rt, plan, item->vars[j - item->n_bufs]);
-        BELL_TRY(rt_queue_kernel(&queue, plan->kernels[i],
-                                 rt_tells(rt) ? rt_named_kernel(rt, plan, item)
-                                              : NULL,
-                                 args, n_args));
+        BELL_TRY(rt_class_kernel(rt, &queue, plan->kernels[i], args, plan, item,
+                                 &number));
+        BELL_TRY(rt_queue_kernel(
+            &queue, number,
+            rt_tells(rt) ? rt_named_kernel(rt, plan, item) : NULL, args));
+        kernel = &rt->kernel_list[number];
         rt->stats.n_flops += kernel->n_flops;
         rt->stats.n_bytes += kernel->n_bytes;
     }
@@ -231,7 +235,7 @@ tape_kernel(struct tensor_runtime *rt, const struct rt_plan *plan, uint32_t i)
 {
     const struct sched_item *item = &plan->sched.items[i];
     const struct rt_kernel *kernel = &rt->kernel_list[plan->kernels[i]];
-    uint32_t n_args = kernel->program->n_bufs + kernel->program->n_vals, j;
+    uint32_t n_args = rt_n_args(kernel), j;
     struct rt_arg args[SCHED_MAX_PARAMS];
 
     for (j = 0; j < n_args; j++) {

@@ -61,12 +61,17 @@ struct rt_queue {
 void rt_queue_begin(struct tensor_runtime *rt, struct rt_queue *out);
 /* Where each kernel is told or waited for by itself: so each is a launch. */
 bool rt_tells(const struct tensor_runtime *rt);
+/* How many words a launch has. */
+static inline uint32_t
+rt_n_args(const struct rt_kernel *kernel)
+{
+    return kernel->program->n_bufs + kernel->program->n_vals;
+}
 /* Number `number` of rt->kernel_list, which computes what `text` says; NULL:
  * that is not known. */
 BELL_MUST_CHECK bell_status rt_queue_kernel(struct rt_queue *q, uint32_t number,
                                             const char *text,
-                                            const uint64_t *args,
-                                            uint32_t n_args);
+                                            const uint64_t *args);
 /* After a submission: the host stays ahead of the device by so many at most. */
 BELL_MUST_CHECK bell_status rt_keep_pace(struct tensor_runtime *rt);
 /* Submits what is left. */

@@ -25,6 +25,7 @@
 #include "tensor/runtime/vary.h"
 #include "uops/uop.h"
 
+struct rt_classes;
 struct rt_places;
 struct rt_tape;
 struct rt_target;
@@ -133,6 +134,8 @@ struct rt_kernel {
     double n_flops, n_bytes;
     struct hcq_program **others; /* owned: on the other devices of a mesh */
     uint32_t n_others;
+    struct rt_classes
+        *classes; /* owned: where sizes vary (classes.h); or NULL */
     uint64_t binary_bytes, lower_ns, compile_ns;
     /* owned, where the runtime keeps them: */
     struct rt_binary binary;

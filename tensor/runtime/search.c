@@ -779,19 +779,23 @@ search_item(struct tensor_runtime *rt, const struct rt_plan *plan,
     return status;
 }
 
-static bell_status
-find_schedule(struct tensor_runtime *rt, const struct rt_plan *plan,
-              const struct sched_item *item)
+bell_status
+rt_search_item(struct tensor_runtime *rt, const struct rt_plan *plan,
+               const struct sched_item *item)
 {
     struct lower_schedule schedule = {.n_actions = 0};
     struct tensor_tuned tuned = {.name = ""};
 
-    if (map_get(&rt->kernel_of, rt_key(rt, item->sink)) ||
+    if (rt->target.lower.no_opts ||
+        map_get(&rt->kernel_of, rt_key(rt, item->sink)) ||
         map_get(&rt->schedule_of, rt_key(rt, item->sink)) ||
         item->sink->src[0]->op == UOP_SINK ||
         item->sink->src[0]->op == UOP_CUSTOM ||
         (rt->tune.stop && *rt->tune.stop))
         return BELL_OK;
+    /* nothing else is in the queue meanwhile: what a search loses of it would
+     * not come back */
+    BELL_TRY(rt_wait(rt, rt->last_value));
     if (rt->tune.searches_again ||
         !rt_kept_schedule(rt, item->sink, rt->tune.beam, &schedule)) {
         BELL_TRY(search_item(rt, plan, item, &tuned, &schedule));
@@ -803,18 +807,13 @@ find_schedule(struct tensor_runtime *rt, const struct rt_plan *plan,
     return note_schedule(rt, item->sink, &schedule);
 }
 
-/* Nothing else is in the queue meanwhile: what a search loses of it would not
- * come back. */
 bell_status
 rt_search(struct tensor_runtime *rt, const struct rt_plan *plan)
 {
     uint32_t i;
 
-    if (rt->target.lower.no_opts)
-        return BELL_OK;
-    BELL_TRY(rt_wait(rt, rt->last_value));
     for (i = 0; i < plan->sched.n_items; i++)
-        BELL_TRY(find_schedule(rt, plan, &plan->sched.items[i]));
+        BELL_TRY(rt_search_item(rt, plan, &plan->sched.items[i]));
     return BELL_OK;
 }
 

@@ -82,6 +82,9 @@ BELL_MUST_CHECK bell_status rt_search_kernel(
     struct tensor_tuned *tuned, struct lower_schedule *out_schedule);
 
 /* Finds schedules for the plan's kernels that are not compiled yet. */
+BELL_MUST_CHECK bell_status rt_search_item(struct tensor_runtime *rt,
+                                           const struct rt_plan *plan,
+                                           const struct sched_item *item);
 BELL_MUST_CHECK bell_status rt_search(struct tensor_runtime *rt,
                                       const struct rt_plan *plan);
 

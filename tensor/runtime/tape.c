@@ -7,18 +7,29 @@
 
 #include "base/alloc.h"
 #include "hcq/hcq_graph.h"
+#include "tensor/runtime/classes.h"
 #include "tensor/runtime/run.h"
+
+#define MAX_GRAPHS 8 /* of one tape: what its kernels were for its last sizes */
 
 struct launch {
     uint32_t kernel, first, n_args; /* arguments, in tape->args */
+    uint32_t now;                   /* the kernel that it is for these sizes */
     const char *text;               /* what it computes; or NULL */
 };
 
 struct slot {
-    uint64_t value, sent; /* sent: what the graph has */
-    uint64_t size_bytes;  /* of memory behind it; 0: a word */
-    uint32_t number;      /* of the graph's */
+    uint64_t value;
+    uint64_t size_bytes; /* of memory behind it; 0: a word */
+    uint32_t number;     /* of the graphs' */
     bool is_used;
+};
+
+/* The launches with some kernels. */
+struct taped {
+    struct hcq_graph *graph; /* or NULL */
+    uint64_t kernels;        /* hash of their numbers */
+    uint64_t *sent;          /* by slot: what it has */
 };
 
 struct rt_tape {
@@ -29,8 +40,10 @@ struct rt_tape {
     size_t n_args, cap_args;
     struct slot *slots;
     uint32_t n_slots;
-    struct hcq_graph *graph; /* or NULL */
+    struct taped graphs[MAX_GRAPHS];
+    uint32_t n_graphs; /* made so far; a new one takes the oldest's place */
     bool was_queued, varies;
+    bool has_classes;        /* a kernel has */
     double n_flops, n_bytes; /* of all launches */
 };
 
@@ -54,12 +67,23 @@ rt_tape_create(struct tensor_runtime *rt, uint32_t n_slots, bool varies,
     return BELL_OK;
 }
 
+static void
+free_taped(struct taped *taped)
+{
+    hcq_graph_destroy(taped->graph);
+    host_free(taped->sent);
+    *taped = (struct taped){NULL, 0, NULL};
+}
+
 void
 rt_tape_destroy(struct rt_tape *tape)
 {
+    uint32_t i;
+
     if (!tape)
         return;
-    hcq_graph_destroy(tape->graph);
+    for (i = 0; i < MAX_GRAPHS; i++)
+        free_taped(&tape->graphs[i]);
     host_free(tape->launches);
     host_free(tape->args);
     host_free(tape->slots);
@@ -88,7 +112,7 @@ rt_tape_add(struct rt_tape *tape, uint32_t kernel, const char *text,
     const struct rt_kernel *k = &tape->rt->kernel_list[kernel];
     uint32_t i;
 
-    assert(n_args == k->program->n_bufs + k->program->n_vals);
+    assert(n_args >= rt_n_args(k));
     if (host_grow((void **)&tape->launches, &tape->cap_launches,
                   tape->n_launches + 1, sizeof(*tape->launches)) != 0 ||
         host_grow((void **)&tape->args, &tape->cap_args,
@@ -96,7 +120,8 @@ rt_tape_add(struct rt_tape *tape, uint32_t kernel, const char *text,
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu launches",
                          tape->n_launches + 1);
     tape->launches[tape->n_launches++] =
-        (struct launch){kernel, (uint32_t)tape->n_args, n_args, text};
+        (struct launch){kernel, (uint32_t)tape->n_args, n_args, kernel, text};
+    tape->has_classes |= k->classes != NULL;
     memcpy(tape->args + tape->n_args, args, n_args * sizeof(*args));
     tape->n_args += n_args;
     for (i = 0; i < n_args; i++)
@@ -132,11 +157,11 @@ static void
 add_to_graph(struct rt_tape *tape, struct hcq_graph *graph,
              const struct launch *launch)
 {
-    const struct rt_kernel *k = &tape->rt->kernel_list[launch->kernel];
+    const struct rt_kernel *k = &tape->rt->kernel_list[launch->now];
     struct hcq_graph_arg args[SCHED_MAX_PARAMS];
     uint32_t i;
 
-    for (i = 0; i < launch->n_args; i++) {
+    for (i = 0; i < rt_n_args(k); i++) {
         const struct rt_arg *arg = &tape->args[launch->first + i];
         uint32_t access = HCQ_ACCESS_READ;
         /* the program's buffers are those that are left of the kernel's */
@@ -150,11 +175,11 @@ add_to_graph(struct rt_tape *tape, struct hcq_graph *graph,
             .size_bytes = arg->size_bytes,
         };
     }
-    hcq_graph_exec(graph, k->program, args, launch->n_args, k->grid, k->local);
+    hcq_graph_exec(graph, k->program, args, rt_n_args(k), k->grid, k->local);
 }
 
 static bell_status
-make_graph(struct rt_tape *tape)
+make_graph(struct rt_tape *tape, struct taped *out)
 {
     const struct hcq_graph_desc desc = {
         .struct_size = sizeof(desc),
@@ -168,6 +193,10 @@ make_graph(struct rt_tape *tape)
     char name[32];
     size_t i;
 
+    out->sent = host_calloc((size_t)tape->n_slots + 1, sizeof(*out->sent));
+    if (!out->sent)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %u slots",
+                         tape->n_slots);
     BELL_TRY(hcq_graph_create(&desc, &graph));
     for (i = 0; i < tape->n_slots; i++) {
         struct slot *slot = &tape->slots[i];
@@ -183,31 +212,75 @@ make_graph(struct rt_tape *tape)
         struct slot *slot = &tape->slots[i];
         if (slot->is_used)
             status = hcq_graph_set(graph, slot->number, slot->value);
-        slot->sent = slot->value;
+        out->sent[i] = slot->value;
     }
     if (status != BELL_OK) {
         hcq_graph_destroy(graph);
         return status;
     }
-    tape->graph = graph;
+    out->graph = graph;
+    return BELL_OK;
+}
+
+/* The graph of these kernels, new or not. */
+static bell_status
+find_graph(struct rt_tape *tape, uint64_t kernels, struct taped **out)
+{
+    struct taped *taped;
+    bell_status status;
+    uint32_t i;
+
+    for (i = 0; i < MAX_GRAPHS; i++) {
+        *out = &tape->graphs[i];
+        if ((*out)->graph && (*out)->kernels == kernels)
+            return BELL_OK;
+    }
+    *out = taped = &tape->graphs[tape->n_graphs % MAX_GRAPHS];
+    free_taped(taped);
+    status = make_graph(tape, taped);
+    if (status != BELL_OK) {
+        free_taped(taped);
+        return status;
+    }
+    taped->kernels = kernels;
+    tape->n_graphs++;
+    return BELL_OK;
+}
+
+/* What the kernels are for the sizes that the slots have; a hash of that. */
+static bell_status
+choose_kernels(struct rt_tape *tape, uint64_t *out_hash)
+{
+    uint64_t args[SCHED_MAX_PARAMS];
+    size_t i;
+
+    *out_hash = 0;
+    for (i = 0; i < tape->n_launches && tape->has_classes; i++) {
+        struct launch *launch = &tape->launches[i];
+
+        resolve_args(tape, launch, args);
+        BELL_TRY(rt_class_kernel(tape->rt, NULL, launch->kernel, args, NULL,
+                                 NULL, &launch->now));
+        *out_hash = hash_add(*out_hash, launch->now);
+    }
     return BELL_OK;
 }
 
 static bell_status
-submit_graph(struct rt_tape *tape)
+submit_graph(struct rt_tape *tape, uint64_t kernels)
 {
+    struct taped *taped;
     uint32_t i;
 
-    if (!tape->graph)
-        BELL_TRY(make_graph(tape));
+    BELL_TRY(find_graph(tape, kernels, &taped));
     for (i = 0; i < tape->n_slots; i++) {
         struct slot *slot = &tape->slots[i];
-        if (slot->value == slot->sent || !slot->is_used)
+        if (slot->value == taped->sent[i] || !slot->is_used)
             continue;
-        BELL_TRY(hcq_graph_set(tape->graph, slot->number, slot->value));
-        slot->sent = slot->value;
+        BELL_TRY(hcq_graph_set(taped->graph, slot->number, slot->value));
+        taped->sent[i] = slot->value;
     }
-    BELL_TRY(hcq_graph_submit(tape->graph, &tape->rt->last_value));
+    BELL_TRY(hcq_graph_submit(taped->graph, &tape->rt->last_value));
     tape->rt->stats.n_graphs++;
     return rt_keep_pace(tape->rt);
 }
@@ -224,8 +297,7 @@ submit_launches(struct rt_tape *tape)
     for (i = 0; i < tape->n_launches; i++) {
         const struct launch *launch = &tape->launches[i];
         resolve_args(tape, launch, args);
-        BELL_TRY(rt_queue_kernel(&queue, launch->kernel, launch->text, args,
-                                 launch->n_args));
+        BELL_TRY(rt_queue_kernel(&queue, launch->now, launch->text, args));
     }
     return rt_queue_end(&queue);
 }
@@ -235,11 +307,13 @@ bell_status
 rt_tape_submit(struct rt_tape *tape)
 {
     struct tensor_runtime *rt = tape->rt;
+    uint64_t kernels;
 
     if (tape->n_launches == 0)
         return BELL_OK;
+    BELL_TRY(choose_kernels(tape, &kernels));
     if (tape->was_queued && !rt_tells(rt))
-        BELL_TRY(submit_graph(tape));
+        BELL_TRY(submit_graph(tape, kernels));
     else
         BELL_TRY(submit_launches(tape));
     tape->was_queued = true;
@@ -257,6 +331,6 @@ rt_tape_launch(const struct rt_tape *tape, size_t i, uint32_t *out_kernel,
         return false;
     *out_kernel = tape->launches[i].kernel;
     *out_args = tape->args + tape->launches[i].first;
-    *out_n = tape->launches[i].n_args;
+    *out_n = rt_n_args(&tape->rt->kernel_list[*out_kernel]);
     return true;
 }

@@ -15,6 +15,7 @@
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
 #include "ioctl/sim_count.h"
+#include "lower/classes.h"
 #include "tensor/runtime/ir.h"
 #include "tests/bench/bench.h"
 #include "tests/unit/size_models.h"
@@ -132,6 +133,9 @@ struct run {
     double n_bytes[MAX_KERNELS];
     uint32_t n_plain; /* 0 while these are run */
     double share;     /* of the rows that there can be, those that there are */
+    double class_share;             /* the same of those of its size class */
+    uint64_t n_groups[MAX_KERNELS]; /* of each kernel, at the bounds */
+    bool is_bound;                  /* these are the sizes now */
     bool prints;
 };
 
@@ -201,8 +205,13 @@ add_kernel(void *user, size_t number)
         run->n_bytes[run->n_kernels] = ir.n_bytes;
     scale = (double)c.n_groups / (double)c.n_groups_run;
     work.n_groups = c.n_groups;
+    if (run->n_plain && run->is_bound)
+        run->n_groups[run->n_kernels] = c.n_groups;
     if (run->n_plain) /* groups without rows have nothing to do */
-        work.n_groups = (uint64_t)ceil((double)c.n_groups * run->share);
+        work.n_groups = (uint64_t)ceil(
+            (double)c.n_groups * (c.n_groups == run->n_groups[run->n_kernels]
+                                      ? run->share
+                                      : run->class_share));
     work.memory_bytes = work.sector_bytes =
         32.0 * (double)(c.load_sectors + c.store_sectors) * scale;
     if (ir.n_bytes < work.memory_bytes)
@@ -243,6 +252,12 @@ step(struct run *run, uint64_t n_groups, struct bell_dim b, struct bell_dim s)
     return bell_scope_end(run->ctx) == BELL_OK && good ? run->us : -1;
 }
 
+static double
+class_of(const struct layer *l, size_t i, int axis)
+{
+    return (double)lower_class_bound(1, l->sizes[0][axis], l->sizes[i][axis]);
+}
+
 static int
 compare_layer(struct bench *bench, struct run *run, struct bell_dim b,
               struct bell_dim s)
@@ -261,9 +276,13 @@ compare_layer(struct bench *bench, struct run *run, struct bell_dim b,
             bell_symbol_set(run->ctx, s, l->sizes[i][1]) != BELL_OK)
             return 1;
         run->n_plain = 0;
+        run->is_bound = i == 0;
         run->share = (double)l->sizes[i][0] / (double)l->sizes[0][0];
         if (l->what != DECODE)
             run->share *= (double)l->sizes[i][1] / (double)l->sizes[0][1];
+        run->class_share = (double)l->sizes[i][0] / class_of(l, i, 0);
+        if (l->what != DECODE)
+            run->class_share *= (double)l->sizes[i][1] / class_of(l, i, 1);
         plain = step(run, n_groups, bell_dim_of(l->sizes[i][0]),
                      bell_dim_of(l->sizes[i][1]));
         run->n_plain = n_plain = run->n_kernels;

@@ -783,6 +783,27 @@ any_of(const struct uop *u, bool finite)
     return any;
 }
 
+/* With even seeds equal rows stay equal: a tie of their sums is one. */
+static void
+test_noise_of_equal_rows(void **state)
+{
+    const struct uop *x = F32S(DIMS(2, 2), 0.1f, 0.7f, 0.1f, 0.7f);
+    const struct uop *sums = reduce(UOP_ADD, op2(UOP_MUL, x, x), DIMS(2, 1), 2);
+    struct ref_noise noise = {.ulps = 1};
+    struct ref_array out;
+    bool differ = false;
+
+    (void)state;
+    for (noise.seed = 0; noise.seed < 40; noise.seed++) {
+        assert_int_equal(
+            ref_eval(&graph, &sums, 1, fill_leaf, NULL, &noise, &out), BELL_OK);
+        assert_true(noise.seed & 1 || out.f[0] == out.f[1]);
+        differ |= out.f[0] != out.f[1];
+        ref_array_fini(&out);
+    }
+    assert_true(differ);
+}
+
 /* On a device that flushes, sums and products of subnormal numbers may be 0;
  * every other operation on them is exact. */
 static void
@@ -994,6 +1015,7 @@ main(void)
         TEST(test_errors),
         TEST(test_noise),
         TEST(test_noise_flushes),
+        TEST(test_noise_of_equal_rows),
         TEST(test_no_memory),
         TEST(test_bytes),
     };

@@ -1,0 +1,196 @@
+/* Kernels for sizes far below a symbol's bound, on GPUs: the class of a size
+ * depends on it alone, and with it the bits, by a jit too. At a class's bound
+ * they are those of the plain size. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "doorbell/dim.h"
+#include "doorbell/jit.h"
+#include "doorbell/ops.h"
+#include "doorbell/stats.h"
+#include "lower/classes.h"
+#include "uops/uop.h"
+
+#define MOST  256
+#define WIDTH 64
+#define BYTES (MOST * WIDTH * sizeof(uint16_t))
+
+static const char *const devices[] = {"NV@sim:sm_90", "AMD@sim:gfx942",
+                                      "QCOM@sim:a740"};
+
+/* In an order that meets each class twice, with others between; bounds of
+ * classes are 256, 64, 16, 4 and 1. */
+static const int64_t sizes[] = {256, 16, 40, 64, 5, 256, 40, 17, 4, 64, 5};
+
+struct layer {
+    struct bell_context *ctx;
+    struct bell_tensor *x, *w;
+    struct bell_dim n;
+};
+
+static struct bell_tensor *
+values(struct bell_context *ctx, int64_t rows)
+{
+    uint16_t *data = malloc((size_t)rows * WIDTH * sizeof(*data));
+    struct bell_tensor *t;
+    int64_t i;
+
+    assert_non_null(data);
+    for (i = 0; i < rows * WIDTH; i++) /* bfloat16, 0.5 to 2 in both signs */
+        data[i] =
+            (uint16_t)(0x3f00 + i * 7919 % 0xff + (i * 31 % 7 < 3) * 0x8000);
+    t = bell_from_data(ctx, BELL_DIMS(rows, WIDTH), BELL_BFLOAT16, data);
+    free(data);
+    return t;
+}
+
+/* A product and a softmax over the n keys: rows and sums are of n. */
+static struct bell_tensor *
+layer(const struct layer *l, struct bell_dim n)
+{
+    struct bell_tensor *x = bell_narrow(l->x, 0, 0, n);
+    struct bell_tensor *y = bell_matmul(x, l->w);
+
+    y = bell_matmul(y, bell_transpose(x, 0, 1));
+    return bell_matmul(bell_softmax(y, -1), x);
+}
+
+static void
+begin(struct layer *l, const char *device)
+{
+    assert_int_equal(bell_context_create(device, &l->ctx), BELL_OK);
+    l->x = values(l->ctx, MOST);
+    l->w = values(l->ctx, WIDTH);
+    assert_int_equal(bell_realize1(l->x), BELL_OK);
+    assert_int_equal(bell_realize1(l->w), BELL_OK);
+    l->n = bell_symbol(l->ctx, "n", 1, MOST);
+}
+
+static void
+run(const struct layer *l, struct bell_dim n, int64_t now, void *out)
+{
+    assert_int_equal(bell_scope_begin(l->ctx), BELL_OK);
+    assert_int_equal(bell_symbol_set(l->ctx, l->n, now), BELL_OK);
+    assert_int_equal(
+        bell_read(layer(l, n), out, (size_t)now * WIDTH * sizeof(uint16_t)),
+        BELL_OK);
+    assert_int_equal(bell_scope_end(l->ctx), BELL_OK);
+}
+
+static bell_status
+captured(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+         struct bell_tensor **out)
+{
+    const struct layer *l = user;
+
+    (void)ctx, (void)in;
+    out[0] = layer(l, l->n);
+    return BELL_OK;
+}
+
+static uint64_t
+count_plans(const struct layer *l, uint64_t *kernels)
+{
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
+
+    bell_context_stats(l->ctx, &stats);
+    *kernels = stats.n_kernels_compiled + stats.n_kernels_found;
+    return stats.n_plans;
+}
+
+static void
+test_device(const char *device)
+{
+    static uint16_t got[ARRAY_LEN(sizes)][BYTES / 2], want[BYTES / 2];
+    uint64_t n_plans, n_kernels[ARRAY_LEN(sizes)];
+    struct bell_jit_desc desc = {.struct_size = sizeof(desc),
+                                 .name = "layer",
+                                 .fn = captured,
+                                 .n_out = 1};
+    struct bell_jit *jit;
+    struct bell_tensor *y;
+    struct layer l, plain;
+    size_t i, k, bytes;
+
+    begin(&l, device);
+    begin(&plain, device);
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        bytes = (size_t)sizes[i] * WIDTH * sizeof(uint16_t);
+        run(&l, l.n, sizes[i], got[i]);
+        n_plans = count_plans(&l, &n_kernels[i]);
+        assert_int_equal(n_plans, 1);
+        for (k = 0; k < i && sizes[k] != sizes[i]; k++)
+            continue;
+        if (k < i) { /* nothing is compiled, and the bits are those */
+            assert_int_equal(n_kernels[i], n_kernels[i - 1]);
+            assert_memory_equal(got[i], got[k], bytes);
+        }
+        if (sizes[i] == lower_class_bound(1, MOST, sizes[i])) {
+            run(&plain, bell_dim_of(sizes[i]), sizes[i], want);
+            assert_memory_equal(got[i], want, bytes);
+        }
+    }
+    assert_true(n_kernels[1] > n_kernels[0]);
+    assert_int_equal(n_kernels[6], n_kernels[5]);
+    desc.user = &l;
+    assert_int_equal(bell_jit_create(l.ctx, &desc, &jit), BELL_OK);
+    for (i = 0; i < ARRAY_LEN(sizes); i++) {
+        bytes = (size_t)sizes[i] * WIDTH * sizeof(uint16_t);
+        assert_int_equal(bell_symbol_set(l.ctx, l.n, sizes[i]), BELL_OK);
+        assert_int_equal(bell_jit_call(jit, NULL, &y), BELL_OK);
+        assert_int_equal(bell_read(y, want, bytes), BELL_OK);
+        assert_memory_equal(got[i], want, bytes);
+    }
+    bell_jit_destroy(jit);
+    bell_context_destroy(l.ctx);
+    bell_context_destroy(plain.ctx);
+}
+
+static void
+test_classes(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(devices); i++)
+        test_device(devices[i]);
+}
+
+/* Bounds, and what class a launch has. */
+static void
+test_rule(void **state)
+{
+    static const struct {
+        int64_t least, most, size, bound;
+    } rows[] = {
+        {1, 512, 512, 512}, {1, 512, 129, 512},   {1, 512, 128, 128},
+        {1, 512, 33, 128},  {1, 512, 1, 1},       {1, 8, 3, 8},
+        {1, 8, 2, 2},       {100, 512, 100, 128}, {200, 512, 200, 512},
+        {1, 1, 1, 1},       {0, 512, 0, 1},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(rows); i++)
+        assert_int_equal(
+            lower_class_bound(rows[i].least, rows[i].most, rows[i].size),
+            rows[i].bound);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rule),
+        cmocka_unit_test(test_classes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
