@@ -85,9 +85,8 @@ BELL_MUST_CHECK bell_status ref_eval_tensors(struct bell_tensor *const *tensors,
                                              const struct ref_noise *noise,
                                              struct ref_array *out);
 
-/* Whether floats are added up, multiplied or compared along an axis on the way
- * to the tensors: the order of that, which nothing promises, shows in last bits
- * and in the sign of a zero. */
+/* Whether floats are added up or multiplied along an axis on the way to the
+ * tensors: the order of that, which nothing promises, shows in last bits. */
 BELL_MUST_CHECK bell_status ref_reduces_floats(
     struct bell_tensor *const *tensors, size_t n, bool *out_answer);
 

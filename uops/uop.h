@@ -347,6 +347,14 @@ uop_reduce_axes(const struct uop *u)
     return (uint32_t)((uint64_t)u->arg.i >> 8);
 }
 
+/* A reduction of floats whose order shows in last bits: maxima have none. */
+static inline bool
+uop_sums_floats(const struct uop *u)
+{
+    return u->op == UOP_REDUCE_AXIS && uop_is_float(u) &&
+           uop_reduce_op(u) != UOP_MAX && uop_reduce_op(u) != UOP_MIN;
+}
+
 /* arg of RANGE. Ids are small and unique within a kernel. */
 static inline int64_t
 uop_range_arg(uint32_t id, enum uop_axis axis)

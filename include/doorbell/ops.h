@@ -60,10 +60,10 @@ BELL_API struct bell_tensor *bell_fmod(struct bell_tensor *x,
  * to a negative bell_scalar are BELL_E_INVALID. */
 BELL_API struct bell_tensor *bell_pow(struct bell_tensor *x,
                                       struct bell_tensor *y);
-/* The greater, the smaller; NaN if either is NaN. */
+/* The greater; NaN if either is NaN. +0 is greater than -0. */
 BELL_API struct bell_tensor *bell_maximum(struct bell_tensor *x,
                                           struct bell_tensor *y);
-/* The smaller; NaN if either is NaN. */
+/* The smaller; NaN if either is NaN. -0 is smaller than +0. */
 BELL_API struct bell_tensor *bell_minimum(struct bell_tensor *x,
                                           struct bell_tensor *y);
 /* atan2(y, x) of y[..], x[..] in radians; float. */

@@ -192,8 +192,7 @@ bound_move(struct sizing *s, const struct uop *u, const struct uop_dims *shape)
 }
 
 /* Bounds n by each node, and refuses nodes that have no such plan. The order of
- * a reduction of floats is that of a kernel's sizes: it shows in the last bits
- * of a sum, and in which zero is the greatest, 0 or -0. */
+ * a sum of floats is that of a kernel's sizes, and shows in its last bits. */
 static void
 bound_nodes(struct sizing *s)
 {
@@ -205,8 +204,7 @@ bound_nodes(struct sizing *s)
         const struct uop_dims *shape = uop_shape(&s->rt->graphs, u);
 
         s->is_refused |= u->op == UOP_ASSIGN || u->op == UOP_CALL ||
-                         u->op == UOP_SCAN ||
-                         (u->op == UOP_REDUCE_AXIS && uop_is_float(u));
+                         u->op == UOP_SCAN || uop_sums_floats(u);
         /* its network is one of so many keys */
         s->is_refused |=
             u->op == UOP_SORT_AXIS && extent_of(s, shape->d[1]).a != 0;

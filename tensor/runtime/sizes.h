@@ -1,11 +1,11 @@
 /* Plans for any size: those of symbols, and those of a structure that comes
  * again with other sizes.
  *
- * When a structure comes for the second time, reduces no floats, and all sizes
+ * When a structure comes for the second time, sums no floats, and all sizes
  * and offsets that differ from the first time are a * n + b of one size n, they
  * become expressions of n, a symbol of a table of the plan's own (uops/dim.h).
  * It gets the plan that it would have if the program had said so. Results are
- * those of constants to the bit: graphs that reduce floats, in an order that is
+ * those of constants to the bit: graphs that sum floats, in an order that is
  * that of a kernel's sizes, have a plan for each size.
  */
 #ifndef BELL_TENSOR_RUNTIME_SIZES_H

@@ -330,7 +330,7 @@ anywhere_grown(struct bell_tensor *x, int i)
     return bell_mul_scalar(bell_max(x, BELL_DIMS(1), true), i + 0.5);
 }
 
-/* Zeros of both signs: which of them is the greatest, the order says. */
+/* Zeros of both signs, which compare equal: 0 is the greatest in any order. */
 static struct bell_tensor *
 zeros(struct bell_tensor *x, int i)
 {
@@ -355,7 +355,7 @@ both_grown(struct bell_tensor *x, int i)
 }
 
 /* Sizes that recur are arguments of the second plan, where no floats are
- * reduced; else each has kernels of its own. */
+ * summed; else each has kernels of its own. */
 static void
 check_sizes(const char *device)
 {
@@ -366,15 +366,15 @@ check_sizes(const char *device)
     } loops[] = {
         {"growing", growing, 2},
         {"appended", appended, 3},
-        {"widest", widest, 14},
+        {"widest", widest, 3},
         {"from eight", from_eight, 2},
         {"from behind", from_behind, 2},
-        {"rows and more", anywhere_grown, 14},
-        {"zeros", zeros, 14},
+        {"rows and more", anywhere_grown, 2},
+        {"zeros", zeros, 2},
         {"of two", both_grown, 2},
-        {"rows", rows_normed, 14},
+        {"rows", rows_normed, 11},
         {"heads", heads, 2},
-        {"greatest", greatest, 14},
+        {"greatest", greatest, 2},
         {"whole numbers", whole_numbers, 2},
         {"means", means, 7},
         {"attention", attended, 28},
