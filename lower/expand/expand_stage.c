@@ -919,7 +919,8 @@ groups_a_unit(const struct expand *e)
 /* How many tiles of `bytes` there are at once: of products, as many as leave
  * room for other work-groups. WGMMAs still read the tile before this one; where
  * four leave room for another work-group that there is, there are no more. All
- * tiles of short sums are under way at once. */
+ * tiles of short sums are under way at once, but not MAX_ALONE: as many copies
+ * later each has another's mbarrier (render/ptx/ptx_box.c). */
 static void
 choose_buffers(struct expand *e, uint64_t bytes)
 {
@@ -941,7 +942,8 @@ choose_buffers(struct expand *e, uint64_t bytes)
     e->n_buffers = alone ? MAX_ALONE : all >= 8 ? 4 : MAX_BUFFERS;
     e->n_buffers = all < e->n_buffers ? all : e->n_buffers;
     e->ahead = e->n_buffers - 2;
-    if (e->k->sizes[e->tile_loop] <= (int64_t)e->n_buffers)
+    if (e->k->sizes[e->tile_loop] <= (int64_t)e->n_buffers &&
+        e->k->sizes[e->tile_loop] < MAX_ALONE)
         e->ahead = e->n_buffers = (uint32_t)e->k->sizes[e->tile_loop];
 }
 

@@ -26,6 +26,7 @@
 
 enum what {
     ATTENTION,
+    PRODUCT, /* of all columns of q by weights */
     CAUSAL,
     DECODE,           /* one query, the last */
     TRAINED,          /* causal, with gradients */
@@ -47,6 +48,13 @@ static const struct layer {
      12,
      64,
      {{8, 512}, {4, 128}, {1, 512}, {8, 64}}},
+    {"product 512 x 512",
+     PRODUCT,
+     0,
+     1,
+     1,
+     512,
+     {{8, 512}, {4, 128}, {8, 64}, {3, 384}}},
     {"causal 12 x 64",
      CAUSAL,
      0,
@@ -173,6 +181,12 @@ build(const struct run *run, struct bell_dim b, struct bell_dim s,
     of[2] = first(run->v, b, s);
     if (l->what == DECODE)
         of[0] = bell_narrow(of[0], 2, 0, bell_dim_of(1));
+    if (l->what == PRODUCT) {
+        of[1] = bell_narrow(run->k, 0, 0, bell_dim_of(1));
+        of[1] = bell_narrow(of[1], 2, 0, bell_dim_of(l->d));
+        out[0] = bell_matmul(of[0], of[1]);
+        return 1;
+    }
     out[0] = bell_scaled_dot_product_attention(
         of[0], of[1], of[2], NULL, 0, l->what != ATTENTION && l->what != DECODE,
         0);
