@@ -18,18 +18,6 @@ most_of_class(int64_t most, uint32_t number)
     return most;
 }
 
-/* Classes that an argument may have, of at most `room`. */
-static uint32_t
-count_classes(int64_t least, int64_t most, uint32_t room)
-{
-    uint32_t n = 1;
-
-    while (n < room && most_of_class(most, n - 1) > 1 &&
-           most_of_class(most, n) >= least)
-        n++;
-    return n;
-}
-
 static uint32_t
 class_of(int64_t most, uint32_t n, int64_t size)
 {
@@ -40,28 +28,25 @@ class_of(int64_t most, uint32_t n, int64_t size)
     return number;
 }
 
-int64_t
-lower_class_bound(int64_t least, int64_t most, int64_t size)
-{
-    return most_of_class(
-        most, class_of(most, count_classes(least, most, LOWER_CLASSES), size));
-}
-
 /* A VAR that a loop's size depends on. */
 static void
 add_var(struct lower_classes *c, const struct uop *var)
 {
-    uint32_t i = c->n_vars, n;
+    uint32_t i = c->n_vars, n = 1;
+    int64_t most;
 
     if (i == LOWER_CLASS_VARS || var->n_src != 2 || var->dtype != UOP_I64)
         return;
-    n = count_classes(var->src[0]->arg.i, var->src[1]->arg.i,
-                      LOWER_CLASSES / c->count);
+    most = var->src[1]->arg.i;
+    while (c->count * (n + 1) <= LOWER_CLASSES &&
+           most_of_class(most, n - 1) > 1 &&
+           most_of_class(most, n) >= var->src[0]->arg.i)
+        n++;
     if (n == 1)
         return;
     c->vars[i] = var;
     c->slots[i] = (uint32_t)var->arg.i;
-    c->most[i] = var->src[1]->arg.i;
+    c->most[i] = most;
     c->n[i] = n;
     c->count *= n;
     c->n_vars++;

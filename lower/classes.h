@@ -32,9 +32,6 @@ BELL_MUST_CHECK bell_status lower_classes_find(const struct uop_graph *g,
  * the bounds. */
 uint32_t lower_class_of(const struct lower_classes *c, const uint64_t *words);
 
-/* The bound that a size has of an argument between `least` and `most` alone. */
-int64_t lower_class_bound(int64_t least, int64_t most, int64_t size);
-
 /* The kernel for sizes of class `number`, in `g`. */
 BELL_MUST_CHECK bell_status lower_class_sink(struct uop_graph *g,
                                              const struct uop *sink,

@@ -39,9 +39,9 @@ BELL_MUST_CHECK bell_status rt_tape_create(struct tensor_runtime *rt,
 /* Before the queue, whose work with it is waited for. NULL is allowed. */
 void rt_tape_destroy(struct rt_tape *tape);
 
-/* Adds a launch of kernel number `kernel` of rt->kernel_list, or of what that is
- * for the sizes of a submission (classes.h); args has what its program takes at
- * least. `text`: what it computes, a string that stays; or NULL. */
+/* Adds a launch of kernel number `kernel` of rt->kernel_list, or of that of its
+ * class (classes.h); args has what the program takes at least. `text`: what it
+ * computes, a string that stays; or NULL. */
 BELL_MUST_CHECK bell_status rt_tape_add(struct rt_tape *tape, uint32_t kernel,
                                         const char *text,
                                         const struct rt_arg *args,

@@ -15,7 +15,6 @@
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
 #include "ioctl/sim_count.h"
-#include "lower/classes.h"
 #include "tensor/runtime/ir.h"
 #include "tests/bench/bench.h"
 #include "tests/unit/size_models.h"
@@ -141,9 +140,9 @@ struct run {
     double n_bytes[MAX_KERNELS];
     uint32_t n_plain; /* 0 while these are run */
     double share;     /* of the rows that there can be, those that there are */
-    double class_share;             /* the same of those of its size class */
-    uint64_t n_groups[MAX_KERNELS]; /* of each kernel, at the bounds */
-    bool is_bound;                  /* these are the sizes now */
+    double class_share;          /* the same of those of its size class */
+    char names[MAX_KERNELS][64]; /* of the kernels at the bounds */
+    bool is_bound;               /* these are the sizes now */
     bool prints;
 };
 
@@ -220,10 +219,11 @@ add_kernel(void *user, size_t number)
     scale = (double)c.n_groups / (double)c.n_groups_run;
     work.n_groups = c.n_groups;
     if (run->n_plain && run->is_bound)
-        run->n_groups[run->n_kernels] = c.n_groups;
+        snprintf(run->names[run->n_kernels], sizeof(run->names[0]), "%.63s",
+                 ir.name);
     if (run->n_plain) /* groups without rows have nothing to do */
         work.n_groups = (uint64_t)ceil(
-            (double)c.n_groups * (c.n_groups == run->n_groups[run->n_kernels]
+            (double)c.n_groups * (!strcmp(ir.name, run->names[run->n_kernels])
                                       ? run->share
                                       : run->class_share));
     work.memory_bytes = work.sector_bytes =
@@ -239,8 +239,9 @@ add_kernel(void *user, size_t number)
     run->us += time.us;
     run->n_kernels++;
     if (run->prints)
-        fprintf(stderr, "    %9.2f us by %s: %s\n", time.us,
-                chip_term_names[time.limit], ir.name);
+        fprintf(stderr, "    %9.2f us by %s: %s, %llu groups\n", time.us,
+                chip_term_names[time.limit], ir.name,
+                (unsigned long long)work.n_groups);
 }
 
 /* The chip's time for one step, of which so many work-groups of each kernel
@@ -266,10 +267,15 @@ step(struct run *run, uint64_t n_groups, struct bell_dim b, struct bell_dim s)
     return bell_scope_end(run->ctx) == BELL_OK && good ? run->us : -1;
 }
 
+/* The bound of a size's class (lower/classes.h). */
 static double
 class_of(const struct layer *l, size_t i, int axis)
 {
-    return (double)lower_class_bound(1, l->sizes[0][axis], l->sizes[i][axis]);
+    int64_t most = l->sizes[0][axis];
+
+    while (most > 1 && l->sizes[i][axis] <= (most + 1) / 2)
+        most = (most + 1) / 2;
+    return (double)most;
 }
 
 static int

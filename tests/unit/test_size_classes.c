@@ -15,8 +15,6 @@
 #include "doorbell/jit.h"
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
-#include "lower/classes.h"
-#include "uops/uop.h"
 
 #define MOST  256
 #define WIDTH 64
@@ -132,7 +130,7 @@ test_device(const char *device)
             assert_int_equal(n_kernels[i], n_kernels[i - 1]);
             assert_memory_equal(got[i], got[k], bytes);
         }
-        if (sizes[i] == lower_class_bound(1, MOST, sizes[i])) {
+        if ((sizes[i] & (sizes[i] - 1)) == 0) {
             run(&plain, bell_dim_of(sizes[i]), sizes[i], want);
             assert_memory_equal(got[i], want, bytes);
         }
@@ -163,32 +161,10 @@ test_classes(void **state)
         test_device(devices[i]);
 }
 
-/* Bounds, and what class a launch has. */
-static void
-test_rule(void **state)
-{
-    static const struct {
-        int64_t least, most, size, bound;
-    } rows[] = {
-        {1, 512, 512, 512}, {1, 512, 257, 512},   {1, 512, 256, 256},
-        {1, 512, 33, 64},   {1, 512, 1, 1},       {1, 8, 3, 4},
-        {1, 8, 2, 2},       {100, 512, 100, 128}, {300, 512, 300, 512},
-        {1, 1, 1, 1},       {0, 512, 0, 1},       {1, 9, 5, 5},
-    };
-    size_t i;
-
-    (void)state;
-    for (i = 0; i < ARRAY_LEN(rows); i++)
-        assert_int_equal(
-            lower_class_bound(rows[i].least, rows[i].most, rows[i].size),
-            rows[i].bound);
-}
-
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rule),
         cmocka_unit_test(test_classes),
     };
 
