@@ -127,7 +127,7 @@ extreme_of_number(struct llvm_emit *e, unsigned op, double number,
  * Asked both ways round, its answers differ there alone. One of them is NaN,
  * and so all bits of both together, or they are zeros: MAX takes the sign that
  * both have, MIN that of either. A GPU's instruction orders zeros and loses
- * NaN. src: docs/hardware/amd.md, "ISA guides", V_MAX_F32 */
+ * NaN. src: AMD's RDNA 3 instruction set guide, V_MAX_F32 */
 static LLVMValueRef
 float_extreme(struct llvm_emit *e, unsigned op, unsigned dtype, unsigned lanes,
               LLVMValueRef a, LLVMValueRef b)
