@@ -573,7 +573,7 @@ lower_pack(struct uop_graph *g, const struct lower_program *parts, uint32_t n,
     for (i = 0; i < n; i++) {
         if (!lower_form_of(&parts[i], target, i ? &form : &p.form) ||
             (i && !lower_form_join(&p.form, &form, target)))
-            return bell_fail(BELL_E_INTERNAL, "%s takes no part in a launch",
+            return bell_fail(BELL_E_UNSUPPORTED, "%s takes no part in a launch",
                              parts[i].name);
     }
     p.to = host_alloc(most_nodes(parts, n) * sizeof(*p.to));

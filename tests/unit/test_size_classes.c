@@ -161,11 +161,46 @@ test_classes(void **state)
         test_device(devices[i]);
 }
 
+/* Two kernels that share a launch for the bounds, and cannot for 17 of 34. */
+static void
+test_launch(void **state)
+{
+    static uint8_t bytes[34];
+    static float values[32 * 34];
+    struct bell_context *ctx;
+    struct bell_tensor *y[2];
+    struct bell_dim n;
+    int64_t now, sum, i;
+
+    (void)state;
+    for (i = 0; i < 34; i++)
+        bytes[i] = (uint8_t)(i % 5);
+    assert_int_equal(bell_context_create("NV@sim:sm_90", &ctx), BELL_OK);
+    n = bell_symbol(ctx, "n", 3, 34);
+    for (now = 34; now > 2; now -= 17 - (now < 34) * 3) {
+        assert_int_equal(bell_symbol_set(ctx, n, now), BELL_OK);
+        y[0] = bell_cumsum(
+            bell_from_data(ctx, BELL_SHAPE(n, 1), BELL_UINT8, bytes), 0);
+        y[1] = bell_var(
+            bell_from_data(ctx, BELL_SHAPE(32, n), BELL_FLOAT32, values),
+            BELL_DIMS(0), true, 0);
+        if (bell_realize(y, 2) != BELL_OK)
+            fail_msg("%d: %s", (int)now, bell_error_last()->message);
+        for (i = 0, sum = 0; i < now; i++)
+            sum += bytes[i];
+        assert_int_equal(bell_item_i64(bell_max(y[0], BELL_NO_DIMS, false), &i),
+                         BELL_OK);
+        assert_int_equal(i, sum);
+    }
+    bell_context_destroy(ctx);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_launch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
