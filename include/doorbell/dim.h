@@ -49,13 +49,16 @@
  * symbol has another value, it is an error of the call that realizes.
  *
  * Within bell_jit_call the value is what it is at each call: nothing is
- * captured or compiled again. Inputs of such sizes may be given numbers, which
- * say what the symbols are in that call. A bundle keeps them (bell_jit_save):
- * who runs it says what they are, or its inputs do.
+ * captured again. Inputs of such sizes may be given numbers, which say what the
+ * symbols are in that call. A bundle keeps them (bell_jit_save): who runs it
+ * says what they are, or its inputs do.
+ *
+ * On a GPU kernels that reduce along symbols are compiled once for each power
+ * of two by which all sizes of a launch are below their bounds (plans.md).
  *
  * Results are those of plain sizes, to the bit, but for sums and products of
- * floats: those add up in one order for all values, on a CPU often that of
- * plain sizes (docs/explanation/plans.md).
+ * floats: those add up in one order for all values, or on a GPU for all of such
+ * a power, on a CPU often in that of plain sizes (docs/explanation/plans.md).
  *
  * Sizes belong to the context that made them, and end with it.
  */

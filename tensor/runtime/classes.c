@@ -50,12 +50,15 @@ rt_classes_free(struct rt_classes *classes)
 }
 
 static bell_status
-compile_class(struct tensor_runtime *rt, const struct uop *sink,
-              const struct rt_plan *plan, const struct sched_item *item,
-              uint32_t *out_kernel)
+compile_class(struct tensor_runtime *rt, const struct rt_kernel *of,
+              uint32_t class, const struct rt_plan *plan,
+              const struct sched_item *item, uint32_t *out_kernel)
 {
     struct sched_item of_class;
+    const struct uop *sink;
 
+    BELL_TRY(lower_class_sink(&rt->kernels, of->sink, &of->classes->of, class,
+                              &sink));
     if (rt->tune.beam && plan) {
         of_class = *item;
         of_class.sink = sink;
@@ -71,7 +74,6 @@ rt_class_kernel(struct tensor_runtime *rt, struct rt_queue *q, uint32_t number,
                 const struct sched_item *item, uint32_t *out_kernel)
 {
     struct rt_classes *classes = rt->kernel_list[number].classes;
-    const struct uop *sink;
     bell_status status;
     uint32_t class;
 
@@ -82,9 +84,9 @@ rt_class_kernel(struct tensor_runtime *rt, struct rt_queue *q, uint32_t number,
     if (classes->kernels[class] == NOT_MADE) {
         if (q)
             BELL_TRY(rt_queue_end(q));
-        BELL_TRY(lower_class_sink(&rt->kernels, rt->kernel_list[number].sink,
-                                  &classes->of, class, &sink));
-        status = compile_class(rt, sink, plan, item, &classes->kernels[class]);
+        status = compile_class(rt, &rt->kernel_list[number], class, plan, item,
+                               &classes->kernels[class]);
+        rt->kernels.failed = false; /* the next launch may find the memory */
         if (status == BELL_E_UNSUPPORTED) {
             bell_error_clear();
             classes->kernels[class] = number;
