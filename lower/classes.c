@@ -5,9 +5,9 @@
 
 #include "base/alloc.h"
 
-/* observed: by the model of MI300X, products of 1,152 rows by 512 x 512 take 2.6
- * times as long with tiles for 2,048 rows, as 144 work-groups do not fill 304
- * units; at a class's bound 1.05 times at most. */
+/* observed: by the model of MI300X, products of 1,152 rows by 512 x 512 take
+ * 2.6 times as long with tiles for 2,048 rows, as 144 work-groups do not fill
+ * 304 units; at a class's bound 1.05 times at most. */
 #define CLASS_STEP 2
 
 static int64_t
