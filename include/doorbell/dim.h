@@ -54,7 +54,7 @@
  * says what they are, or its inputs do.
  *
  * On a GPU kernels that reduce along symbols are compiled once for each power
- * of two by which all sizes of a launch are below their bounds (plans.md).
+ * of two by which sizes of a launch are below their bounds.
  *
  * Results are those of plain sizes, to the bit, but for sums and products of
  * floats: those add up in one order for all values, or on a GPU for all of such
