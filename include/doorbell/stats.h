@@ -34,6 +34,8 @@ struct bell_stats {
     uint64_t result_bytes;  /* what was asked for */
     uint64_t scratch_bytes; /* all that lies between */
     uint64_t alive_bytes;   /* of that at once: what no place could save */
+    /* On a mesh (doorbell/mesh.h): */
+    uint64_t n_splits; /* graphs split for its places; others were known */
 };
 
 /* Copies what was counted so far. Waits for nothing. */

@@ -213,7 +213,7 @@ find_layout(struct bell_tensor *t, struct mesh_layout *out)
     if (tn_bad(root) || ctx->mesh->n_places == 1)
         return BELL_OK;
     uop_graph_init(&graph);
-    status = mesh_split(ctx, &root, 1, false, &graph, &node, out);
+    status = mesh_split(ctx, &root, 1, false, &graph, &node, out, NULL);
     uop_graph_fini(&graph);
     return status;
 }

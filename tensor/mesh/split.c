@@ -26,6 +26,9 @@ struct splitter {
     node user;         /* whose sources are changed; NULL: roots */
     bool tells;
     bool bad_store; /* to a part of a tensor that is split there */
+    uint32_t *own;  /* owned: ids of what the split makes of numbers and offsets
+                     * itself */
+    size_t n_own, cap_own;
 };
 
 /* ---- nodes of the graph of a place --------------------------------------- */
@@ -36,15 +39,36 @@ shape_in(const struct splitter *s, node u)
     return uop_shape(s->to, u);
 }
 
+static bool
+has_numbers(node u)
+{
+    return u->op == UOP_CONST || u->op == UOP_PAD || u->op == UOP_SHRINK;
+}
+
+/* Notes that the split makes u itself. */
+static node
+own(struct splitter *s, node u)
+{
+    if (s->to->failed || !has_numbers(u))
+        return u;
+    if (host_grow((void **)&s->own, &s->cap_own, s->n_own + 1,
+                  sizeof(*s->own)) != 0) {
+        s->to->failed = true;
+        return &uop_failed;
+    }
+    s->own[s->n_own++] = u->id;
+    return u;
+}
+
 static node
 make(struct splitter *s, enum uop_op op, node like, union uop_arg arg, node src,
      const int64_t *d, uint32_t n)
 {
     const struct uop_dims *shape = uop_dims(s->to, d, n);
 
-    return s->to->failed
-               ? &uop_failed
-               : uop_new_shaped(s->to, op, like->dtype, arg, &src, 1, shape);
+    return s->to->failed ? &uop_failed
+                         : own(s, uop_new_shaped(s->to, op, like->dtype, arg,
+                                                 &src, 1, shape));
 }
 
 static node
@@ -359,7 +383,7 @@ neutral_of(struct splitter *s, enum uop_op op, enum uop_dtype dtype)
 
     if (!s->to->failed)
         s->to->shapes[u->id] = uop_dims(s->to, NULL, 0);
-    return u;
+    return own(s, u);
 }
 
 /* u, with the neutral number of a reduction in those elements of the last parts
@@ -385,7 +409,7 @@ mask_rest(struct splitter *s, node u, uint32_t k, uint32_t axis, int64_t size,
     if (!s->to->failed && arg.dims != shape_in(s, at))
         at = make(s, UOP_EXPAND, at, arg, at, d, n);
     src[0] = at;
-    src[1] = uop_const_int(s->to, UOP_I64, size);
+    src[1] = own(s, uop_const_int(s->to, UOP_I64, size));
     if (s->to->failed)
         return &uop_failed;
     s->to->shapes[src[1]->id] = uop_dims(s->to, NULL, 0);
@@ -514,10 +538,36 @@ split_node(struct splitter *s, node u)
     made->u = s->to->failed ? &uop_failed : build(s, u, src, &rule);
 }
 
+/* From which nodes those with numbers are. */
+static void
+note_copies(struct splitter *s, const struct uop *const *list, size_t n,
+            struct mesh_copies *out)
+{
+    uint8_t *seen = host_calloc(s->to->n_nodes + 1, 1);
+    size_t i;
+
+    for (i = 0; seen && i < s->n_own; i++)
+        seen[s->own[i]] = 1;
+    for (i = 0; seen && i < n; i++) {
+        node u = s->made[list[i]->id].u;
+
+        if (!has_numbers(list[i]))
+            continue;
+        if (host_grow((void **)&out->list, &out->cap, out->n + 1,
+                      sizeof(*out->list)) != 0)
+            break;
+        out->is_mixed |= seen[u->id] || u->op != list[i]->op;
+        seen[u->id] = 1;
+        out->list[out->n++] = (struct mesh_copied){list[i]->id, u->id};
+    }
+    s->to->failed |= !seen || i < n;
+    host_free(seen);
+}
+
 bell_status
 mesh_split(const struct bell_context *ctx, const struct uop *const *roots,
            size_t n, bool tells, struct uop_graph *to, const struct uop **nodes,
-           struct mesh_layout *layouts)
+           struct mesh_layout *layouts, struct mesh_copies *copies)
 {
     struct splitter s = {.ctx = ctx,
                          .mesh = ctx->mesh,
@@ -548,8 +598,11 @@ mesh_split(const struct bell_context *ctx, const struct uop *const *roots,
         nodes[i] = change(&s, s.made[roots[i]->id].u,
                           uop_shape(s.from, roots[i]), is, &layouts[i], NULL);
     }
+    if (copies && s.made && !to->failed)
+        note_copies(&s, list, n_list, copies);
     host_free(list);
     host_free(s.made);
+    host_free(s.own);
     if (!s.made)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
     if (s.bad_store)

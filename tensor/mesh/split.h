@@ -74,14 +74,31 @@ mesh_offset_stride(int64_t offset)
 
 /* ---- the split ---- */
 
+/* A node with numbers or offsets, and that of the graph of a place that has the
+ * same ones: by id. */
+struct mesh_copied {
+    uint32_t from, to;
+};
+
+/* Where numbers and offsets of the graph of a place are from. */
+struct mesh_copies {
+    struct mesh_copied *list; /* owned by the caller: host_free */
+    size_t n, cap;
+    /* One node of the graph of a place is from two, or also one of the split's
+     * own: with other numbers it would be another graph. */
+    bool is_mixed;
+};
+
 /* Makes the graph of a place, in `to`, which is empty: nodes[i] is what it does
  * of roots[i], nodes of the context's graph, and layouts[i] where that lies,
  * with nothing partial. `tells`: what is exchanged goes to BELL_DEBUG=mesh.
- * BELL_E_UNSUPPORTED: a root needs what there is on one device only. */
+ * copies (NULL: not wanted) is empty. BELL_E_UNSUPPORTED: a root needs what
+ * there is on one device only. */
 BELL_MUST_CHECK bell_status mesh_split(const struct bell_context *ctx,
                                        const struct uop *const *roots, size_t n,
                                        bool tells, struct uop_graph *to,
                                        const struct uop **nodes,
-                                       struct mesh_layout *layouts);
+                                       struct mesh_layout *layouts,
+                                       struct mesh_copies *copies);
 
 #endif

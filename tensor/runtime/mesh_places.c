@@ -140,6 +140,8 @@ mesh_open(struct bell_context *ctx, const char *name)
     struct rt_places *places = host_calloc(1, sizeof(*places));
     bell_status status;
 
+    if (places)
+        map_init(&places->known_of);
     ctx->mesh = host_calloc(1, sizeof(*ctx->mesh));
     if (!places || !ctx->mesh) {
         host_free(places);
@@ -206,6 +208,7 @@ mesh_settle(struct rt_places *places)
     }
     bell_error_release(&hold);
     mesh_exchange_fini(places);
+    mesh_known_fini(places);
     tensor_sums_destroy(places->sums);
     places->sums = NULL;
 }

@@ -16,6 +16,7 @@
 #define RT_COLLECTIVE (UINT32_MAX - 1)
 
 struct mesh_exchange;
+struct mesh_known;
 
 struct rt_places {
     uint32_t n;
@@ -23,6 +24,13 @@ struct rt_places {
     struct tensor_sums *sums;
     struct mesh_exchange **exchanges; /* owned: each made once */
     size_t n_exchanges, cap_exchanges;
+    struct map known_of;       /* hash of a structure and its leaves' layouts ->
+                          * newest of known[] */
+    struct mesh_known **known; /* owned */
+    size_t n_known, cap_known;
+    struct rt_value *values; /* scratch of mesh_number */
+    struct tensor_buffer **leaves;
+    size_t cap_values, cap_leaves;
 };
 
 /* ---- mesh_places.c ---- */
@@ -66,8 +74,10 @@ uint64_t mesh_place_bytes(const struct tensor_mesh *mesh,
 
 /* ---- mesh_run.c ---- */
 
-/* Makes run->graph that of a place. BELL_E_UNSUPPORTED where run->clashes. */
-BELL_MUST_CHECK bell_status mesh_run_split(struct rt_run *run, bool tells);
+/* Makes run->graph that of a place; copies (or NULL) as mesh_split. A status of
+ * BELL_E_UNSUPPORTED where run->clashes. */
+BELL_MUST_CHECK bell_status mesh_run_split(struct rt_run *run,
+                                           struct mesh_copies *copies);
 void mesh_run_end(struct rt_run *run);
 /* Memory for the plan's buffer i, a root. */
 BELL_MUST_CHECK bell_status mesh_result(struct rt_run *run,
@@ -76,6 +86,14 @@ BELL_MUST_CHECK bell_status mesh_result(struct rt_run *run,
 /* rt_replay's work once the results have memory. */
 BELL_MUST_CHECK bell_status mesh_replay(struct rt_run *run,
                                         struct rt_plan *plan);
+
+/* ---- mesh_known.c ---- */
+
+/* rt_number of the graph of a place, which is split from the context's where
+ * that structure, with leaves in these layouts, is met for the first time. */
+BELL_MUST_CHECK bell_status mesh_number(struct rt_run *run,
+                                        const struct uop **out_sink);
+void mesh_known_fini(struct rt_places *places);
 
 /* ---- mesh_exchange.c ---- */
 

@@ -34,7 +34,7 @@ clashes(const struct rt_run *run, uint32_t r)
 }
 
 bell_status
-mesh_run_split(struct rt_run *run, bool tells)
+mesh_run_split(struct rt_run *run, struct mesh_copies *copies)
 {
     const struct uop **roots = host_alloc(run->n * sizeof(*roots) + 1);
     struct uop_graph *graph = host_alloc(sizeof(*graph));
@@ -50,8 +50,8 @@ mesh_run_split(struct rt_run *run, bool tells)
     if (roots && graph && run->nodes && run->layouts) {
         for (i = 0; i < run->n; i++)
             roots[i] = tensor_at(run->tensors[i])->uop;
-        status = mesh_split(run->ctx, roots, run->n, tells, graph, run->nodes,
-                            run->layouts);
+        status = mesh_split(run->ctx, roots, run->n, true, graph, run->nodes,
+                            run->layouts, copies);
     } else {
         status = bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
     }

@@ -393,13 +393,17 @@ copy_under(struct rt_run *run, const struct uop *root)
 
     while (depth && !rt->graphs.failed) {
         struct rt_visit *top = &rt->visits[depth - 1];
+        struct rt_copy *copy;
 
         if (top->n_done < top->u->n_src) {
             depth += meet(rt, top->u->src[top->n_done++], depth);
             continue;
         }
         note_symbols(&rt->values, uop_shape(run->graph, top->u));
-        rt->copies[top->u->id].to = copy_node(run, top->u);
+        copy = &rt->copies[top->u->id];
+        copy->value = (uint32_t)rt->values.n;
+        copy->to = copy_node(run, top->u);
+        copy->n_values = (uint32_t)rt->values.n - copy->value;
         mark_copy(run, top->u);
         depth--;
     }

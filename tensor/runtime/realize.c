@@ -976,8 +976,9 @@ plan_graph(struct rt_run *run, uint32_t *out_plan)
 
     BELL_TRY(rt->places ? mesh_status(rt->places) : hcq_device_status(rt->dev));
     if (rt->places)
-        BELL_TRY(mesh_run_split(run, true));
-    BELL_TRY(rt_number(run, &sink));
+        BELL_TRY(mesh_number(run, &sink));
+    else
+        BELL_TRY(rt_number(run, &sink));
     BELL_TRY(rt_named_run(rt, &rt->graphs, sink));
     *out_plan = find_plan(rt, sink, stays);
     rt->stats.lookup_ns += time_now_ns() - start;

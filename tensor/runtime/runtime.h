@@ -194,6 +194,7 @@ struct rt_dead {
 struct rt_copy {
     const struct uop *to; /* in rt->graphs */
     uint64_t run;         /* rt->n_numbered then */
+    uint32_t value, n_values; /* its values: the first, how many */
 };
 
 /* A node whose sources are being visited. */

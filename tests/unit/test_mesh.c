@@ -16,6 +16,7 @@
 #include "doorbell/mesh.h"
 #include "doorbell/optim.h"
 #include "doorbell/select.h"
+#include "doorbell/stats.h"
 #include "doorbell/tensor.h"
 #include "tests/unit/expect.h"
 #include "tests/unit/sanitized.h"
@@ -741,6 +742,79 @@ test_same_parts(void **state)
     expect_ok(bell_scope_end(many));
 }
 
+static uint64_t
+splits(void)
+{
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
+
+    bell_context_stats(many, &stats);
+    return stats.n_splits;
+}
+
+/* A number, an offset and two pads that are one at first. */
+static tensor
+varied(const struct leaves *l, int at)
+{
+    static const int64_t pads[2][2] = {{0, 1}, {1, 0}};
+    tensor a = bell_pad(l->w, pads[at == 2], 2, 0);
+    tensor b = bell_pad(bell_shard(l->w, "data", 0), pads[at > 0], 2, 0);
+    tensor c = bell_narrow(l->x, 1, at, 13);
+
+    c = bell_maximum(c, bell_scalar(bell_context_of(l->x), 2 * at));
+    c = bell_sum(c, BELL_DIMS(0), true); /* uneven parts have 0 there, too */
+    return bell_add(bell_sub(bell_mul_scalar(a, 3), b), c);
+}
+
+/* The split is done once for a structure and layouts of leaves, and then used
+ * for other numbers, offsets and memory. */
+static void
+test_known_splits(void **state)
+{
+    static uint8_t want[MAX_BYTES], got[MAX_BYTES];
+    static const int layouts[][2] = {
+        {WHOLE, WHOLE}, {0, WHOLE}, {1, 0}, {0, 1}};
+    static const int ats[] = {0, 0, 1, 2, 0, 2, 1};
+    struct leaves l;
+    uint64_t first, n;
+    size_t i, k;
+
+    (void)state;
+    for (i = 0; i < ARRAY_LEN(layouts); i++) {
+        for (k = 0; k < ARRAY_LEN(ats); k++) {
+            expect_ok(bell_scope_begin(one));
+            expect_ok(bell_scope_begin(many));
+            make_leaves(one, WHOLE, WHOLE, WHOLE, &l);
+            n = read_values(varied(&l, ats[k]), "varied", want);
+            make_leaves(many, layouts[i][0], layouts[i][1], WHOLE, &l);
+            first = splits();
+            assert_int_equal(read_values(varied(&l, ats[k]), "varied", got), n);
+            compare("varied", false, n, want, got);
+            if (k == 1)
+                assert_int_equal(splits(), first);
+            expect_ok(bell_scope_end(many));
+            expect_ok(bell_scope_end(one));
+        }
+    }
+    /* a training step splits nothing from its second time on */
+    train(many, "data", true, true, (float *)(void *)got,
+          (float *)(void *)want);
+    first = splits();
+    train(many, "data", true, true, (float *)(void *)got,
+          (float *)(void *)want);
+    assert_int_equal(splits(), first);
+    /* nor do a number and an offset that nothing else is */
+    make_leaves(many, 0, WHOLE, WHOLE, &l);
+    for (i = 0; i < 4; i++) {
+        tensor y = bell_mul_scalar(bell_narrow(l.x, 1, (int64_t)i + 1, 5),
+                                   (double)i + 5);
+
+        read_values(y, "loop", got);
+        if (i == 0)
+            first = splits();
+        assert_int_equal(splits(), first);
+    }
+}
+
 /* Everything of train() on a mesh of two axes: the batch along one, the
  * parameters along the other. */
 static void
@@ -1041,6 +1115,8 @@ main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_shared_memory, open_both,
                                         close_both),
         cmocka_unit_test_setup_teardown(test_same_parts, open_both, close_both),
+        cmocka_unit_test_setup_teardown(test_known_splits, open_both,
+                                        close_both),
         cmocka_unit_test_setup_teardown(test_two_axes, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_memory, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_to_others, open_both, close_both),
