@@ -28,6 +28,18 @@
 
 /* ---- buffers ---- */
 
+static void
+add_buffer(struct tensor_buffer *buf)
+{
+    struct bell_context *ctx = buf->ctx;
+
+    buf->next = ctx->buffers;
+    ctx->buffers = buf;
+    ctx->n_buffers++;
+    ctx->buffer_bytes += buf->size_bytes;
+    ctx->bytes_since_collect += tensor_buffer_cost(buf);
+}
+
 static bell_status
 create_buffer(struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
               const struct tensor_part *parts, void *data,
@@ -59,11 +71,7 @@ create_buffer(struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
         bell_error_frame("tensor_buffer_create");
         return status;
     }
-    buf->next = ctx->buffers;
-    ctx->buffers = buf;
-    ctx->n_buffers++;
-    ctx->buffer_bytes += buf->size_bytes;
-    ctx->bytes_since_collect += tensor_buffer_cost(buf);
+    add_buffer(buf);
     *out_buf = buf;
     return BELL_OK;
 }
@@ -82,6 +90,40 @@ tensor_buffer_create_split(struct bell_context *ctx, enum uop_dtype dtype,
                            struct tensor_buffer **out_buf)
 {
     return create_buffer(ctx, dtype, n_elems, parts, NULL, out_buf);
+}
+
+bell_status
+tensor_buffer_create_held(struct bell_context *ctx, enum uop_dtype dtype,
+                          uint64_t n_elems, const void *data,
+                          struct tensor_buffer *held_by,
+                          const struct tensor_part parts[BELL_MESH_AXES],
+                          struct tensor_buffer **out_buf)
+{
+    struct tensor_buffer *buf = host_calloc(1, sizeof(*buf));
+    size_t n_bytes = (size_t)n_elems * uop_dtype_infos[dtype].size_bytes;
+    void *held = data ? host_alloc(n_bytes + 1) : NULL;
+
+    assert(!data != !held_by);
+    if (!buf || (data && !held)) {
+        host_free(buf);
+        host_free(held);
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu bytes",
+                         n_bytes);
+    }
+    if (data)
+        memcpy(held, data, n_bytes);
+    buf->ctx = ctx;
+    buf->dtype = dtype;
+    buf->n_elems = n_elems;
+    buf->size_bytes = n_bytes;
+    buf->refcount = 1;
+    buf->held = held;
+    buf->held_by = held_by;
+    if (parts)
+        memcpy(buf->parts, parts, sizeof(buf->parts));
+    add_buffer(buf);
+    *out_buf = buf;
+    return BELL_OK;
 }
 
 bell_status
@@ -129,10 +171,26 @@ tensor_buffer_retain(struct tensor_buffer *buf)
 void
 tensor_buffer_release(struct tensor_buffer *buf)
 {
+    struct tensor_buffer *laid;
+    bool is_empty;
+
     assert(buf->refcount > 0);
-    if (--buf->refcount > 0 || !buf->device_mem)
+    if (--buf->refcount > 0)
         return;
-    tensor_buffer_free(buf);
+    while (buf->laid) {
+        laid = buf->laid;
+        buf->laid = laid->next_laid;
+        laid->n_kept--;
+        tensor_buffer_release(laid); /* which has none itself */
+    }
+    is_empty = !buf->held && !buf->held_by;
+    host_free(buf->held);
+    buf->held = NULL;
+    buf->held_by = NULL;
+    if (!buf->device_mem && is_empty)
+        return;
+    if (buf->device_mem)
+        tensor_buffer_free(buf);
     buf->ctx->n_buffers--;
     buf->ctx->buffer_bytes -= buf->size_bytes;
 }

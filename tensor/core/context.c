@@ -653,6 +653,7 @@ free_context(struct bell_context *ctx)
     for (buf = ctx->buffers; buf; buf = buf->next) {
         if (buf->device_mem)
             tensor_buffer_free(buf);
+        host_free(buf->held);
     }
     tensor_device_close(ctx);
     while (ctx->buffers) {

@@ -10,6 +10,7 @@
 #include "tensor/core/rules.h"
 #include "tensor/core/node.h"
 #include "tensor/core/trace.h"
+#include "tensor/mesh/mesh.h"
 
 /* What kernels take a tensor's first element to be aligned to. */
 
@@ -19,15 +20,18 @@ const struct uop *
 tensor_leaf(struct bell_context *ctx, const char *call, enum uop_dtype dtype,
             const int64_t *shape, uint32_t ndim, const void *data)
 {
+    uint64_t n = (uint64_t)dims_numel(ctx->dims, shape, ndim);
+    bool holds = data && n > 1 && ctx->mesh && ctx->mesh->n_places > 1;
     struct tensor_buffer *buf;
     const struct uop *u;
 
-    if (tensor_buffer_create(ctx, dtype, dims_numel(ctx->dims, shape, ndim),
-                             &buf) != BELL_OK) {
+    if ((holds
+             ? tensor_buffer_create_held(ctx, dtype, n, data, NULL, NULL, &buf)
+             : tensor_buffer_create(ctx, dtype, n, &buf)) != BELL_OK) {
         tensor_fail_last(ctx, call);
         return NULL;
     }
-    if (data && buf->size_bytes &&
+    if (data && buf->size_bytes && !holds &&
         tensor_buffer_write(buf, data, buf->size_bytes) != BELL_OK) {
         tensor_buffer_release(buf);
         tensor_fail_last(ctx, call);
@@ -408,7 +412,9 @@ tensor_get_buffer(const char *call, struct bell_tensor *t,
                             call, SHAPE_OF(t),
                             (unsigned long long)(*out_buf)->n_elems,
                             (unsigned long long)tensor_numel(t));
-    return BELL_OK;
+    return (*out_buf)->held || (*out_buf)->held_by
+               ? tensor_buffer_settle(*out_buf)
+               : BELL_OK;
 }
 
 bell_status

@@ -84,6 +84,11 @@ struct tensor_buffer {
      * NULL with one device), and what each place has, by axis of the mesh. */
     struct hcq_buffer **others;
     struct tensor_part parts[BELL_MESH_AXES];
+    /* Until a place needs the values: the host's copy (owned), or the buffer
+     * that has it. And the same values in other layouts (references), the one
+     * that was asked for last first. */
+    void *held;
+    struct tensor_buffer *held_by, *laid, *next_laid;
     bool is_blob;                /* the memory is a caller's, to be released */
     void (*release)(void *user); /* of a blob; or NULL */
     void *release_user;
@@ -254,6 +259,8 @@ BELL_MUST_CHECK bell_status tensor_buffer_pin(struct bell_context *ctx,
 /* Frees buf->device_mem and sets it to NULL (work in flight that uses it is
  * the realizer's to wait for, or to keep it alive by a reference). */
 void tensor_buffer_free(struct tensor_buffer *buf);
+/* Gives memory to a buffer that has none yet, as the host has its values. */
+BELL_MUST_CHECK bell_status tensor_buffer_settle(struct tensor_buffer *buf);
 /* Copies in; size_bytes is buf->size_bytes. */
 BELL_MUST_CHECK bell_status tensor_buffer_write(struct tensor_buffer *buf,
                                                 const void *src,
@@ -286,6 +293,13 @@ tensor_buffer_create(struct bell_context *ctx, enum uop_dtype dtype,
 /* The same of which each place of the context's mesh has those parts. */
 BELL_MUST_CHECK bell_status tensor_buffer_create_split(
     struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
+    const struct tensor_part parts[BELL_MESH_AXES],
+    struct tensor_buffer **out_buf);
+/* The same, without memory: the values are those at `data`, which are copied
+ * until a place needs them, or what `held_by` has. tensor_buffer_settle. */
+BELL_MUST_CHECK bell_status tensor_buffer_create_held(
+    struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
+    const void *data, struct tensor_buffer *held_by,
     const struct tensor_part parts[BELL_MESH_AXES],
     struct tensor_buffer **out_buf);
 /* The same in memory of the caller's. */

@@ -1024,7 +1024,7 @@ static inline bell_status
 get_memory(struct bell_tensor *t, struct tensor_buffer **out)
 {
     *out = tensor_buffer_of(t);
-    if (!*out || tensor_at(t)->flags & TENSOR_VARIES)
+    if (!*out || (*out)->held || tensor_at(t)->flags & TENSOR_VARIES)
         BELL_TRY(tensor_get_buffer("bell_jit_call", t, out));
     return (*out)->device_mem ? BELL_OK : tensor_fail_gone("bell_jit_call");
 }

@@ -499,6 +499,56 @@ build(struct splitter *s, node u, node *src, const struct mesh_rule *rule)
     return rule->again ? reduce_again(s, u, made, &rule->in[0], rule) : made;
 }
 
+struct tensor_buffer *
+mesh_laid(struct tensor_buffer *buf,
+          const struct tensor_part parts[BELL_MESH_AXES])
+{
+    struct tensor_buffer *laid;
+
+    for (laid = buf->laid; laid; laid = laid->next_laid) {
+        if (memcmp(laid->parts, parts, sizeof(laid->parts)) == 0)
+            return laid;
+    }
+    if (tensor_buffer_create_held(buf->ctx, buf->dtype, buf->n_elems, NULL, buf,
+                                  parts, &laid) != BELL_OK)
+        return NULL;
+    laid->has_range = buf->has_range;
+    laid->low = buf->low;
+    laid->high = buf->high;
+    laid->n_kept = 1; /* for whoever asks again: not to be written to */
+    laid->next_laid = buf->laid;
+    buf->laid = laid;
+    return laid;
+}
+
+/* A leaf whose values the host has, under bell_shard: it is written to places
+ * in that layout. NULL: it is none. */
+static node
+lay_leaf(struct splitter *s, node u, struct mesh_rule *rule)
+{
+    struct tensor_part parts[BELL_MESH_AXES];
+    struct tensor_buffer *buf;
+    const struct uop_dims *shape = uop_shape(s->from, u);
+    union uop_arg arg = {.bits = 0};
+    node leaf = u;
+
+    while (leaf->op == UOP_LAYOUT)
+        leaf = leaf->src[0];
+    if (u->op != UOP_LAYOUT || leaf->op != UOP_BUFFER)
+        return NULL;
+    buf = (struct tensor_buffer *)(uintptr_t)leaf->arg.data;
+    if (!buf->held || uop_shape(s->from, leaf) != shape)
+        return NULL;
+    mesh_layout_parts(s->mesh, shape, &rule->out, parts);
+    arg.data = mesh_laid(buf, parts);
+    if (!arg.data) {
+        s->to->failed = true;
+        return &uop_failed;
+    }
+    return uop_new_shaped(s->to, UOP_BUFFER, u->dtype, arg, NULL, 0,
+                          part_shape(s, u, &rule->out));
+}
+
 /* The layout of a leaf is its memory's. */
 static void
 rule_of(struct splitter *s, node u, struct mesh_rule *rule)
@@ -527,6 +577,10 @@ split_node(struct splitter *s, node u)
 
     rule_of(s, u, &rule);
     s->user = u;
+    made->layout = rule.out;
+    made->u = lay_leaf(s, u, &rule);
+    if (made->u)
+        return;
     assert(u->n_src <= UOP_MAX_CALL_SRC);
     for (i = 0; i < u->n_src; i++) {
         const struct made *of = &s->made[u->src[i]->id];
@@ -534,7 +588,6 @@ split_node(struct splitter *s, node u)
         src[i] = change(s, of->u, uop_shape(s->from, u->src[i]), of->layout,
                         i < MESH_RULE_SRC ? &rule.in[i] : &whole, rule.why);
     }
-    made->layout = rule.out;
     made->u = s->to->failed ? &uop_failed : build(s, u, src, &rule);
 }
 

@@ -12,6 +12,11 @@
 
 struct bell_context;
 
+/* The values of a buffer, which the host has, in another layout: a buffer that
+ * is the first one's. NULL: out of memory. */
+struct tensor_buffer *mesh_laid(struct tensor_buffer *buf,
+                                const struct tensor_part parts[BELL_MESH_AXES]);
+
 /* ---- numbers of CALLs ---- */
 
 enum mesh_call_kind {

@@ -26,6 +26,7 @@ struct mesh_known {
     struct rt_value *wanted; /* owned; its values */
     uint32_t n_wanted, n_from_leaves;
     struct leaf_parts *parts; /* owned; by leaf */
+    bool *is_held;            /* owned; by leaf: the host has the values */
     bool is_exact; /* for these numbers and offsets, and not for others */
     uint64_t next; /* of the same hash; NONE: the last */
     /* what becomes of it */
@@ -33,8 +34,10 @@ struct mesh_known {
     const struct uop **roots;    /* owned; as rt_run's */
     struct mesh_layout *layouts; /* owned; as rt_run's */
     struct rt_values values;     /* owned list */
-    uint32_t *value_of; /* owned; by value: in `wanted`, or OWN_VALUE */
-    uint32_t *leaf_of;  /* owned; by leaf: that of the whole graph's */
+    uint32_t *value_of;      /* owned; by value: in `wanted`, or OWN_VALUE */
+    uint32_t *leaf_of;       /* owned; by leaf: that of the whole graph's */
+    struct leaf_parts *laid; /* owned; by leaf: in which layout, of those */
+    bool *is_laid;           /* owned; that the host writes so */
     uint32_t n_roots, n_leaves;
 };
 
@@ -45,6 +48,9 @@ free_known(struct mesh_known *k)
         return;
     host_free(k->wanted);
     host_free(k->parts);
+    host_free(k->is_held);
+    host_free(k->laid);
+    host_free(k->is_laid);
     host_free(k->roots);
     host_free(k->layouts);
     host_free(k->values.list);
@@ -78,6 +84,7 @@ hash_run(const struct rt_run *run, const struct uop *from)
     uint32_t k;
 
     for (i = 0; i < run->n_leaves; i++) {
+        hash = hash_add(hash, run->leaves[i]->held != NULL);
         for (k = 0; k < BELL_MESH_AXES; k++)
             hash = hash_add(hash_add(hash, run->leaves[i]->parts[k].block),
                             run->leaves[i]->parts[k].chunk);
@@ -98,7 +105,8 @@ is_like(const struct rt_run *run, const struct mesh_known *k)
             return false;
     }
     for (i = 0; i < run->n_leaves; i++) {
-        if (memcmp(run->leaves[i]->parts, k->parts[i].of,
+        if (k->is_held[i] != (run->leaves[i]->held != NULL) ||
+            memcmp(run->leaves[i]->parts, k->parts[i].of,
                    sizeof(k->parts[i].of)) != 0)
             return false;
     }
@@ -160,8 +168,13 @@ use_known(struct rt_run *run, const struct mesh_known *k,
         if (k->value_of[i] != OWN_VALUE)
             values->list[i].bits = places->values[k->value_of[i]].bits;
     }
-    for (i = 0; i < k->n_leaves; i++)
+    for (i = 0; i < k->n_leaves; i++) {
         run->leaves[i] = places->leaves[k->leaf_of[i]];
+        if (k->is_laid[i])
+            run->leaves[i] = mesh_laid(run->leaves[i], k->laid[i].of);
+        if (!run->leaves[i])
+            return bell_error_last()->status;
+    }
     run->n_leaves = k->n_leaves;
     values->n = k->values.n;
     values->sizes_hash = k->values.sizes_hash;
@@ -195,16 +208,18 @@ keep_numbered(const struct rt_run *run, const struct uop *from,
     k->n_from_leaves = (uint32_t)run->n_leaves;
     k->wanted = host_alloc(rt->values.n * sizeof(*k->wanted) + 1);
     k->parts = host_alloc(run->n_leaves * sizeof(*k->parts) + 1);
+    k->is_held = host_alloc(run->n_leaves * sizeof(*k->is_held) + 1);
     was->run = rt->n_numbered;
     was->copies = host_alloc(n_nodes * sizeof(*was->copies) + 1);
     was->leaves =
         host_alloc(run->n_leaves * sizeof(struct tensor_buffer *) + 1);
-    if (!k->wanted || !k->parts || !was->copies || !was->leaves)
+    if (!k->wanted || !k->parts || !k->is_held || !was->copies || !was->leaves)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
     memcpy(k->wanted, rt->values.list, rt->values.n * sizeof(*k->wanted));
     memcpy(was->copies, rt->copies, n_nodes * sizeof(*was->copies));
     for (i = 0; i < run->n_leaves; i++) {
         was->leaves[i] = run->leaves[i];
+        k->is_held[i] = run->leaves[i]->held != NULL;
         memcpy(k->parts[i].of, run->leaves[i]->parts, sizeof(k->parts[i].of));
     }
     return BELL_OK;
@@ -250,24 +265,45 @@ match_values(const struct tensor_runtime *rt, const struct numbered *was,
     k->is_exact |= copies->is_mixed;
 }
 
-static void
+/* Is it `leaf`, or one of its values in another layout? */
+static bool
+is_of_leaf(const struct tensor_buffer *leaf, const struct tensor_buffer *buf)
+{
+    const struct tensor_buffer *laid = leaf->laid;
+
+    while (leaf != buf && laid && laid != buf)
+        laid = laid->next_laid;
+    return leaf == buf || laid;
+}
+
+/* False: one leaf of a place is from two, which may be others next time. */
+static bool
 match_leaves(const struct rt_run *run, const struct numbered *was,
              struct mesh_known *k)
 {
-    uint32_t i, j;
+    uint32_t i, j, n_found;
 
-    /* both in the order in which they are met: mostly the same */
     for (i = 0; i < k->n_leaves; i++) {
-        for (j = 0; was->leaves[(i + j) % k->n_from_leaves] != run->leaves[i];)
-            j++;
-        k->leaf_of[i] = (i + j) % k->n_from_leaves;
+        const struct tensor_buffer *leaf = run->leaves[i];
+
+        for (j = n_found = 0; j < k->n_from_leaves; j++) {
+            if (!is_of_leaf(was->leaves[j], leaf))
+                continue;
+            n_found++;
+            k->leaf_of[i] = j;
+            k->is_laid[i] = was->leaves[j] != leaf;
+        }
+        if (n_found != 1)
+            return false;
+        memcpy(k->laid[i].of, leaf->parts, sizeof(k->laid[i].of));
     }
+    return true;
 }
 
 static bell_status
 fill_known(const struct rt_run *run, const struct uop *sink,
            const struct numbered *was, const struct mesh_copies *copies,
-           struct mesh_known *k)
+           struct mesh_known *k, bool *out_may_stay)
 {
     const struct tensor_runtime *rt = run->rt;
 
@@ -278,17 +314,19 @@ fill_known(const struct rt_run *run, const struct uop *sink,
     k->values.list = host_alloc(rt->values.n * sizeof(*rt->values.list) + 1);
     k->value_of = host_alloc(rt->values.n * sizeof(*k->value_of) + 1);
     k->leaf_of = host_alloc(run->n_leaves * sizeof(*k->leaf_of) + 1);
+    k->laid = host_alloc(run->n_leaves * sizeof(*k->laid) + 1);
+    k->is_laid = host_alloc(run->n_leaves * sizeof(*k->is_laid) + 1);
     k->roots = host_alloc(run->n * sizeof(*k->roots) + 1);
     k->layouts = host_alloc(run->n * sizeof(*k->layouts) + 1);
-    if (!k->values.list || !k->value_of || !k->leaf_of || !k->roots ||
-        !k->layouts)
+    if (!k->values.list || !k->value_of || !k->leaf_of || !k->laid ||
+        !k->is_laid || !k->roots || !k->layouts)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
     memcpy(k->values.list, rt->values.list,
            rt->values.n * sizeof(*rt->values.list));
     memcpy(k->roots, run->roots, run->n * sizeof(*k->roots));
     memcpy(k->layouts, run->layouts, run->n * sizeof(*k->layouts));
     match_values(rt, was, copies, k);
-    match_leaves(run, was, k);
+    *out_may_stay = match_leaves(run, was, k);
     return BELL_OK;
 }
 
@@ -323,8 +361,8 @@ split_and_number(struct rt_run *run, struct mesh_copies *copies,
     return rt_number(run, out_sink);
 }
 
-bell_status
-mesh_number(struct rt_run *run, const struct uop **out_sink)
+static bell_status
+number_place(struct rt_run *run, const struct uop **out_sink)
 {
     struct rt_places *places = run->rt->places;
     struct mesh_copies copies = {0};
@@ -332,6 +370,7 @@ mesh_number(struct rt_run *run, const struct uop **out_sink)
     struct mesh_known *k;
     const struct uop *from;
     uint64_t hash, at;
+    bool may_stay = false;
     bell_status status;
 
     /* labels are those of nodes, which only the split knows */
@@ -349,13 +388,38 @@ mesh_number(struct rt_run *run, const struct uop **out_sink)
     if (status == BELL_OK)
         status = split_and_number(run, &copies, out_sink);
     if (status == BELL_OK)
-        status = fill_known(run, *out_sink, &was, &copies, k);
-    if (status == BELL_OK)
+        status = fill_known(run, *out_sink, &was, &copies, k, &may_stay);
+    if (may_stay)
         status = add_known(places, hash, at, k);
-    if (status != BELL_OK)
+    if (status != BELL_OK || !may_stay)
         free_known(k);
     host_free(copies.list);
     host_free(was.copies);
     host_free(was.leaves);
     return status;
+}
+
+/* Leaves that have their values from the host get memory; those first that
+ * have them from another one. */
+static bell_status
+settle_leaves(const struct rt_run *run)
+{
+    size_t i;
+
+    for (i = 0; i < run->n_leaves; i++) {
+        if (run->leaves[i]->held_by)
+            BELL_TRY(mesh_memory_settle(run->leaves[i]));
+    }
+    for (i = 0; i < run->n_leaves; i++) {
+        if (run->leaves[i]->held)
+            BELL_TRY(mesh_memory_settle(run->leaves[i]));
+    }
+    return BELL_OK;
+}
+
+bell_status
+mesh_number(struct rt_run *run, const struct uop **out_sink)
+{
+    BELL_TRY(number_place(run, out_sink));
+    return settle_leaves(run);
 }

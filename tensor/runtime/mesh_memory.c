@@ -157,9 +157,31 @@ mesh_memory_write(struct rt_places *places, const struct tensor_mesh *mesh,
         if (status == BELL_OK)
             status = hcq_buffer_write(memory_at(buf, i), 0,
                                       parts.n ? part : src, n_bytes);
+        places->list[0]->stats.written_bytes += n_bytes;
     }
     host_free(part);
     return status;
+}
+
+bell_status
+mesh_memory_settle(struct tensor_buffer *buf)
+{
+    struct rt_places *places = buf->ctx->runtime->places;
+    const void *data = buf->held_by ? buf->held_by->held : buf->held;
+    bell_status status;
+
+    if (!data)
+        return BELL_OK;
+    BELL_TRY(mesh_memory_alloc(places, buf));
+    status = mesh_memory_write(places, buf->ctx->mesh, buf, data);
+    if (status != BELL_OK) {
+        mesh_memory_free(places, buf);
+        return status;
+    }
+    host_free(buf->held);
+    buf->held = NULL;
+    buf->held_by = NULL;
+    return BELL_OK;
 }
 
 /* Places that have the same part as an earlier one are not asked. */

@@ -68,6 +68,9 @@ BELL_MUST_CHECK bell_status mesh_memory_read(struct rt_places *places,
                                              const struct tensor_mesh *mesh,
                                              struct tensor_buffer *buf,
                                              void *dst);
+/* Gives memory to a buffer whose values the host has, and writes them: to each
+ * place its part. */
+BELL_MUST_CHECK bell_status mesh_memory_settle(struct tensor_buffer *buf);
 /* Bytes that each place has of the buffer. */
 uint64_t mesh_place_bytes(const struct tensor_mesh *mesh,
                           const struct tensor_buffer *buf);

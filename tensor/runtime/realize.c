@@ -598,6 +598,12 @@ tensor_buffer_write(struct tensor_buffer *buf, const void *src,
     return BELL_OK;
 }
 
+bell_status
+tensor_buffer_settle(struct tensor_buffer *buf)
+{
+    return mesh_memory_settle(buf);
+}
+
 /* Everything is waited for, not the writer alone: values are read rarely, and
  * then the last one is wanted. */
 bell_status

@@ -16,6 +16,8 @@ read_leaf(void *user, const struct uop *buffer, struct ref_array *array)
     void *bytes;
 
     (void)user;
+    if (buf)
+        BELL_TRY(tensor_buffer_settle(buf));
     if (!buf || !buf->device_mem)
         return bell_fail(BELL_E_INVALID, "node %u BUFFER: has no memory",
                          buffer->id);

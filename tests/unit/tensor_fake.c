@@ -147,6 +147,13 @@ tensor_buffer_write(struct tensor_buffer *buf, const void *src,
 }
 
 bell_status
+tensor_buffer_settle(struct tensor_buffer *buf)
+{
+    (void)buf;
+    return BELL_OK;
+}
+
+bell_status
 tensor_buffer_read(struct tensor_buffer *buf, void *dst, size_t size_bytes)
 {
     memcpy(dst, buf->device_mem, size_bytes);

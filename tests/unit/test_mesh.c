@@ -908,6 +908,78 @@ test_memory(void **state)
     assert_int_equal(bell_context_status(many), BELL_OK);
 }
 
+static uint64_t
+written(void)
+{
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
+
+    bell_context_stats(many, &stats);
+    return stats.written_bytes;
+}
+
+/* The host writes to each place what it has: of a tensor that only bell_shard
+ * uses a part. */
+static void
+test_written(void **state)
+{
+    uint64_t n = bell_mesh_places(many), first;
+    float got[COLS * ROWS], want[COLS * ROWS];
+    tensor x, y, w, grad;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 2; i++) { /* the second time its split is known */
+        expect_ok(bell_scope_begin(many));
+        first = written();
+        x = numbers(many, ROWS, COLS, 1);
+        assert_int_equal(written(), first);
+        y = bell_shard(x, "data", 0);
+        expect_layout(y, 0, WHOLE, part_bytes(ROWS, COLS));
+        assert_int_equal(written(), first);
+        expect_ok(bell_realize1(y));
+        expect_layout(y, 0, WHOLE, part_bytes(ROWS, COLS));
+        assert_int_equal(written() - first, n * part_bytes(ROWS, COLS));
+        /* once, whoever asks for that layout */
+        expect_ok(
+            bell_read(bell_neg(bell_shard(x, "data", 0)), got, sizeof(got)));
+        assert_int_equal(written() - first, n * part_bytes(ROWS, COLS));
+        /* what is made of it is not what x becomes */
+        bell_assign_slice(y, BELL_DIMS(0, 1),
+                          bell_ones(many, BELL_DIMS(ROWS, 2), BELL_FLOAT32));
+        expect_ok(bell_read(bell_shard(x, "data", 0), want, sizeof(want)));
+        expect_ok(bell_read(x, got, sizeof(got)));
+        assert_memory_equal(want, got, sizeof(got));
+        assert_int_equal(written() - first,
+                         n * (part_bytes(ROWS, COLS) + sizeof(got)));
+        expect_ok(bell_read(y, got, sizeof(got)));
+        assert_true(got[2] == 1 && got[3] == want[3] && got[0] == want[0]);
+        /* one leaf of a place that is two of the graph, and then another */
+        x = numbers(many, ROWS, COLS, 1);
+        w = y = bell_shard(x, "data", 0);
+        expect_ok(bell_realize1(y));
+        y = bell_sub(bell_shard(x, "data", 0), i ? bell_neg(y) : y);
+        expect_ok(bell_read(y, got, sizeof(got)));
+        assert_true(got[5] == (i ? 2 * want[5] : 0));
+        w = bell_add_scalar(w, 3);
+        expect_ok(bell_realize1(w));
+        y = bell_sub(bell_shard(x, "data", 0), i ? bell_neg(w) : w);
+        expect_ok(bell_read(y, got, sizeof(got)));
+        assert_true(got[5] == (i ? 2 * want[5] + 3 : -3));
+        /* whole and parts in one graph, and the gradient through it */
+        first = written();
+        w = bell_requires_grad(numbers(many, ROWS, COLS, 2), true);
+        y = bell_mul(bell_shard(w, "data", 1), bell_add_scalar(w, 1));
+        expect_ok(bell_backward(bell_sum(y, NULL, 0, false)));
+        grad = bell_grad(w);
+        expect_ok(bell_read(grad, got, sizeof(got)));
+        expect_ok(bell_read(w, want, sizeof(want)));
+        assert_true(got[5] == 2 * want[5] + 1);
+        assert_int_equal(written() - first,
+                         n * (part_bytes(COLS, ROWS) + sizeof(got)));
+        expect_ok(bell_scope_end(many));
+    }
+}
+
 /* To a context of one device and back. */
 static void
 test_to_others(void **state)
@@ -1119,6 +1191,7 @@ main(int argc, char **argv)
                                         close_both),
         cmocka_unit_test_setup_teardown(test_two_axes, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_memory, open_both, close_both),
+        cmocka_unit_test_setup_teardown(test_written, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_to_others, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_refused, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_symbols, open_both, close_both),
