@@ -29,9 +29,12 @@
  * is used, added up in parts (reduce-scatter). BELL_DEBUG=mesh tells what is
  * exchanged, and for what.
  *
- * Not on several devices: jits and what is made of them (bundles), loaders,
- * sizes of symbols, a search for schedules (BELL_BEAM). They are
- * BELL_E_UNSUPPORTED and say so. bell_from_blob copies the caller's memory.
+ * A jit (doorbell/jit.h) is captured for layouts, too, and replays as one graph
+ * of all places.
+ *
+ * Not on several devices: bundles, loaders, sizes of symbols, a search for
+ * schedules (BELL_BEAM). They are BELL_E_UNSUPPORTED and say so.
+ * bell_from_blob copies the caller's memory.
  *
  * Threads. As the calls of tensor.h.
  */

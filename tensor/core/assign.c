@@ -186,7 +186,8 @@ copy_whole(const char *call, struct bell_tensor *t)
 
     if (ctx->trace)
         BELL_TRY(tensor_stand_in(ctx, tensor_at(t)->dtype, tensor_numel(t),
-                                 TENSOR_MADE, ctx->trace->n_made++, &fresh));
+                                 TENSOR_MADE, ctx->trace->n_made++,
+                                 tensor_buffer_of(t)->parts, &fresh));
     else
         BELL_TRY(tensor_buffer_create_split(
             ctx, tensor_at(t)->dtype, tensor_numel(t),

@@ -138,7 +138,7 @@ tensor_buffer_create_blob(struct bell_context *ctx, enum uop_dtype dtype,
 bell_status
 tensor_stand_in(struct bell_context *ctx, enum uop_dtype dtype,
                 uint64_t n_elems, enum tensor_role role, uint32_t number,
-                struct tensor_buffer **out_buf)
+                const struct tensor_part *parts, struct tensor_buffer **out_buf)
 {
     struct tensor_buffer *buf = host_calloc(1, sizeof(*buf));
 
@@ -152,6 +152,8 @@ tensor_stand_in(struct bell_context *ctx, enum uop_dtype dtype,
     buf->role = role;
     buf->number = number;
     buf->slot = UINT32_MAX;
+    if (parts)
+        memcpy(buf->parts, parts, sizeof(buf->parts));
     buf->next = ctx->buffers;
     ctx->buffers = buf;
     *out_buf = buf;

@@ -10,7 +10,6 @@
 #include "tensor/core/rules.h"
 #include "tensor/core/node.h"
 #include "tensor/core/trace.h"
-#include "tensor/mesh/mesh.h"
 
 /* What kernels take a tensor's first element to be aligned to. */
 
@@ -21,7 +20,7 @@ tensor_leaf(struct bell_context *ctx, const char *call, enum uop_dtype dtype,
             const int64_t *shape, uint32_t ndim, const void *data)
 {
     uint64_t n = (uint64_t)dims_numel(ctx->dims, shape, ndim);
-    bool holds = data && n > 1 && ctx->mesh && ctx->mesh->n_places > 1;
+    bool holds = data && n > 1 && tensor_device_is_mesh(ctx);
     struct tensor_buffer *buf;
     const struct uop *u;
 
@@ -71,7 +70,7 @@ tensor_feed_leaf(struct bell_context *ctx, const char *call,
     if (trace->keep)
         return trace->keep(trace->keep_user, opt, group);
     if (tensor_stand_in(ctx, dtype, (uint64_t)n, TENSOR_FEED,
-                        (uint32_t)trace->n_feeds, &buf) != BELL_OK) {
+                        (uint32_t)trace->n_feeds, NULL, &buf) != BELL_OK) {
         tensor_fail_last(ctx, call);
         return NULL;
     }

@@ -259,6 +259,8 @@ BELL_MUST_CHECK bell_status tensor_buffer_pin(struct bell_context *ctx,
 /* Frees buf->device_mem and sets it to NULL (work in flight that uses it is
  * the realizer's to wait for, or to keep it alive by a reference). */
 void tensor_buffer_free(struct tensor_buffer *buf);
+/* Has it several devices? */
+bool tensor_device_is_mesh(const struct bell_context *ctx);
 /* Gives memory to a buffer that has none yet, as the host has its values. */
 BELL_MUST_CHECK bell_status tensor_buffer_settle(struct tensor_buffer *buf);
 /* Copies in; size_bytes is buf->size_bytes. */

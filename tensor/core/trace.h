@@ -43,10 +43,12 @@ const struct uop *tensor_feed_leaf(struct bell_context *ctx, const char *call,
                                    const void *data, struct bell_optimizer *opt,
                                    uint32_t group);
 
-/* A buffer without memory, and one (the caller's) reference. */
+/* A buffer without memory, and one (the caller's) reference. parts: what each
+ * place of a mesh will have, BELL_MESH_AXES; NULL: all. */
 BELL_MUST_CHECK bell_status tensor_stand_in(
     struct bell_context *ctx, enum uop_dtype dtype, uint64_t n_elems,
-    enum tensor_role role, uint32_t number, struct tensor_buffer **out_buf);
+    enum tensor_role role, uint32_t number, const struct tensor_part *parts,
+    struct tensor_buffer **out_buf);
 
 /* A function that is captured has asked for, or about, the gradient of `t`. */
 static inline void

@@ -21,6 +21,7 @@
 
 #include "base/alloc.h"
 #include "base/once.h"
+#include "doorbell/mesh.h"
 #include "tensor/core/node.h"
 #include "tensor/jit/jit_feeds.h"
 #include "tensor/jit/jit_internal.h"
@@ -50,11 +51,6 @@ bell_jit_create(struct bell_context *ctx, const struct bell_jit_desc *desc,
     BELL_TRY(
         tensor_desc_size(__func__, desc->struct_size, sizeof(d), sizeof(d)));
     d = *desc;
-    if (bell_mesh_places(ctx) > 1)
-        return bell_fail(BELL_E_UNSUPPORTED,
-                         "bell_jit_create: a jit is for one device; the "
-                         "context has %u",
-                         bell_mesh_places(ctx));
     if (!d.fn)
         return bell_fail(BELL_BAD_MISSING,
                          "bell_jit_create: the function is NULL");
@@ -243,12 +239,13 @@ is_alive(const struct saved *s)
 
 static bell_status
 stand_in(struct capture *c, const struct uop_dims *shape, enum uop_dtype dtype,
-         enum tensor_role role, uint32_t number, struct tensor_buffer **out_buf,
+         enum tensor_role role, uint32_t number,
+         const struct tensor_part *parts, struct tensor_buffer **out_buf,
          const struct uop **out_node)
 {
     uint64_t n = dims_numel(c->ctx->dims, shape->d, shape->n);
 
-    BELL_TRY(tensor_stand_in(c->ctx, dtype, n, role, number, out_buf));
+    BELL_TRY(tensor_stand_in(c->ctx, dtype, n, role, number, parts, out_buf));
     *out_node = tensor_buffer_node(c->ctx, *out_buf, shape);
     if (!tn_bad(*out_node))
         return BELL_OK;
@@ -265,6 +262,36 @@ clear_assigned(struct bell_tensor *t)
     tensor_at(t)->flags &= ~(uint32_t)TENSOR_ASSIGNED;
 }
 
+/* On a mesh a stand-in has the layout of what it is for. Most of these are in
+ * memory; others are split as a realize would. */
+static bell_status
+lay_handles(struct capture *c)
+{
+    const struct uop **nodes;
+    struct tensor_part(*parts)[BELL_MESH_AXES];
+    bell_status status;
+    size_t i, n = 0;
+
+    if (bell_mesh_places(c->ctx) == 1)
+        return BELL_OK;
+    nodes = host_alloc(c->n_saved * sizeof(*nodes) + 1);
+    parts = host_alloc(c->n_saved * sizeof(*parts) + 1);
+    for (i = 0; nodes && parts && i < c->n_saved; i++) {
+        if (c->saved[i].stand)
+            nodes[n++] = c->saved[i].uop;
+    }
+    status = nodes && parts ? rt_capture_find_parts(c->ctx, nodes, n, parts)
+                            : bell_fail(BELL_E_NO_MEMORY, "%s: out of memory",
+                                        c->jit->name);
+    for (i = n = 0; status == BELL_OK && i < c->n_saved; i++) {
+        if (c->saved[i].stand)
+            memcpy(c->saved[i].stand->parts, parts[n++], sizeof(*parts));
+    }
+    host_free(nodes);
+    host_free(parts);
+    return status;
+}
+
 /* Every handle denotes a stand-in of its own. Numbers stay what they are, and
  * so does what is computed of a file's blocks: kernels read those. */
 static bell_status
@@ -273,6 +300,7 @@ replace_handles(struct capture *c)
     struct bell_context *ctx = c->ctx;
     struct tensor *t;
     struct tensor_iter it;
+    size_t i;
 
     c->saved = host_calloc(ctx->n_tensors + 1, sizeof(*c->saved));
     if (!c->saved)
@@ -290,9 +318,14 @@ replace_handles(struct capture *c)
         if (t->flags & (TENSOR_WEAK | TENSOR_PACKED))
             continue;
         BELL_TRY(stand_in(c, t->shape, t->dtype, TENSOR_HANDLE,
-                          (uint32_t)c->n_saved - 1, &s->stand, &s->node));
-        tensor_set_node(s->t, s->node);
-        clear_assigned(s->t);
+                          (uint32_t)c->n_saved - 1, NULL, &s->stand, &s->node));
+    }
+    BELL_TRY(lay_handles(c));
+    for (i = 0; i < c->n_saved; i++) {
+        if (!c->saved[i].stand)
+            continue;
+        tensor_set_node(c->saved[i].t, c->saved[i].node);
+        clear_assigned(c->saved[i].t);
     }
     return BELL_OK;
 }
@@ -342,8 +375,8 @@ make_input(struct capture *c, uint32_t i)
         c->ctx->graph.failed = false;
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", c->jit->name);
     }
-    return stand_in(c, shape, type->dtype, TENSOR_INPUT, i, &c->stands[i],
-                    &c->nodes[i]);
+    return stand_in(c, shape, type->dtype, TENSOR_INPUT, i,
+                    c->jit->inputs[i].parts, &c->stands[i], &c->nodes[i]);
 }
 
 /* Two inputs that are one tensor are so for the function, too. */
@@ -585,6 +618,7 @@ find_used(struct capture *c)
         u->is_replaced = is_changed(s);
         jit->n_written += u->is_written;
         u->type.dtype = s->stand->dtype;
+        memcpy(u->parts, s->stand->parts, sizeof(u->parts));
         u->type.n = tn_rank(c->ctx, s->uop);
         memcpy(u->type.d, tn_shape(c->ctx, s->uop)->d,
                u->type.n * sizeof(*u->type.d));
@@ -606,6 +640,7 @@ add_made(struct bell_jit *jit, size_t *cap, struct tensor_buffer *buf,
         return bell_fail(BELL_E_NO_MEMORY, "%s: out of memory", jit->name);
     buf->slot = jit->n_args + jit->n_used + jit->n_made;
     jit->made[jit->n_made] = (struct jit_made){.dtype = buf->dtype};
+    memcpy(jit->made[jit->n_made].parts, buf->parts, sizeof(buf->parts));
     tensor_jit_type(&jit->made[jit->n_made++].type, t);
     return BELL_OK;
 }
@@ -859,15 +894,6 @@ tensor_jit_capture(struct bell_jit *jit, struct tensor_runtime *saves,
 
 /* ---- replaying ---- */
 
-/* Given as a number: it is put where the kernels read it. */
-static bool
-is_number(const struct bell_tensor *t)
-{
-    const struct uop *u = tensor_at(t)->uop;
-
-    return u->op == UOP_CONST || (tn_peel(u) && tensor_numel(t) == 1);
-}
-
 /* Notes what inputs are, for a capture. */
 static void
 note_inputs(struct bell_jit *jit, struct bell_tensor *const *in)
@@ -992,43 +1018,6 @@ check_changes(const struct bell_jit *jit)
     return BELL_OK;
 }
 
-static bell_status
-check_used(const struct bell_jit *jit)
-{
-    char fate[HANDLE_FATE];
-    struct jit_type type;
-    uint32_t i;
-
-    for (i = 0; i < jit->n_used; i++) {
-        const struct jit_used *u = &jit->used[i];
-        if (!handle_find(u->t))
-            return bell_fail(BELL_BAD_STATE,
-                             "bell_jit_call: a tensor that '%s' uses, %s %s, "
-                             "%s",
-                             jit->name, JIT_TYPE_STR(&u->type),
-                             handle_fate(u->t, fate, sizeof(fate)));
-        if (jit_has_type(tensor_at(u->t), &u->type))
-            continue;
-        tensor_jit_type(&type, u->t);
-        return bell_fail(
-            type.dtype != u->type.dtype ? BELL_BAD_DTYPE : BELL_BAD_SHAPE,
-            "bell_jit_call: a tensor that '%s' uses is %s %s; it "
-            "was captured as %s %s",
-            jit->name, JIT_TYPE_STR(&type), JIT_TYPE_STR(&u->type));
-    }
-    return BELL_OK;
-}
-
-/* The buffer of `t`, realized if it is not yet. */
-static inline bell_status
-get_memory(struct bell_tensor *t, struct tensor_buffer **out)
-{
-    *out = tensor_buffer_of(t);
-    if (!*out || (*out)->held || tensor_at(t)->flags & TENSOR_VARIES)
-        BELL_TRY(tensor_get_buffer("bell_jit_call", t, out));
-    return (*out)->device_mem ? BELL_OK : tensor_fail_gone("bell_jit_call");
-}
-
 /* Marks buffers that the jit writes to and another handle denotes: they are
  * `is_written`. *out_deep: there are handles that are made of something. */
 static void
@@ -1100,30 +1089,32 @@ set_memory(struct bell_jit *jit, struct bell_tensor *const *in)
     uint32_t i;
 
     for (i = 0; i < jit->n_args; i++) {
-        if (is_number(in[i])) {
-            rt_capture_set_feed(jit->capture, i, (size_t)i * TENSOR_FEED_BYTES);
+        if (jit_is_number(in[i])) {
+            BELL_TRY(rt_capture_set_feed(jit->capture, i,
+                                         (size_t)i * TENSOR_FEED_BYTES));
             continue;
         }
-        BELL_TRY(get_memory(in[i], &buf));
-        rt_capture_set(jit->capture, i, buf);
+        BELL_TRY(jit_get_memory(in[i], &buf));
+        BELL_TRY(rt_capture_set(jit->capture, i, buf));
     }
     for (i = 0; i < jit->n_used; i++) {
         if (jit->used[i].is_read)
-            BELL_TRY(get_memory(jit->used[i].t, &buf));
+            BELL_TRY(jit_get_memory(jit->used[i].t, &buf));
     }
     BELL_TRY(own_written(jit));
     for (i = 0; i < jit->n_used; i++) {
         if (jit->used[i].is_read)
-            rt_capture_set(jit->capture, jit->n_args + i,
-                           tensor_buffer_of(jit->used[i].t));
+            BELL_TRY(rt_capture_set(jit->capture, jit->n_args + i,
+                                    tensor_buffer_of(jit->used[i].t)));
     }
     for (i = 0; i < jit->n_made; i++) {
         struct jit_made *made = &jit->made[i];
-        BELL_TRY(tensor_buffer_create(
+        BELL_TRY(tensor_buffer_create_split(
             jit->ctx, made->dtype,
-            dims_numel(jit->ctx->dims, made->type.d, made->type.n),
+            dims_numel(jit->ctx->dims, made->type.d, made->type.n), made->parts,
             &made->buf));
-        rt_capture_set(jit->capture, jit->n_args + jit->n_used + i, made->buf);
+        BELL_TRY(rt_capture_set(jit->capture, jit->n_args + jit->n_used + i,
+                                made->buf));
     }
     return BELL_OK;
 }
@@ -1276,7 +1267,7 @@ feed(struct bell_jit *jit, struct bell_tensor *const *in, uint32_t *out_n)
     BELL_TRY(rt_capture_feed(jit->capture, &host));
     at = host;
     for (i = 0; i < jit->n_args; i++, at += TENSOR_FEED_BYTES) {
-        if (is_number(in[i]))
+        if (jit_is_number(in[i]))
             put_number(in[i], at);
     }
     for (i = 0; i < jit->n_feeds; i++, at += TENSOR_FEED_BYTES) {
@@ -1431,18 +1422,24 @@ bell_jit_call(struct bell_jit *jit, struct bell_tensor *const *in,
                        : "where indices are checked");
     if (ctx->trace || ctx->checks_index)
         return inline_call(jit, in, out);
+    if (jit->capture && fits && bell_mesh_places(ctx) > 1)
+        BELL_TRY(jit_find_layouts(jit, &fits));
     if (jit->capture &&
         (!fits || ctx->math != jit->math || ctx->training != jit->training ||
          ctx->n_unpacked != jit->n_unpacked))
         tensor_jit_drop(jit);
     if (!jit->capture) {
         note_inputs(jit, in);
+        if (bell_mesh_places(ctx) > 1) {
+            BELL_TRY(take_inputs(jit, in, &fits));
+            BELL_TRY(jit_find_layouts(jit, &fits));
+        }
         BELL_TRY(tensor_jit_capture(jit, NULL, NULL));
         BELL_TRY(take_inputs(jit, in, &fits));
     }
     BELL_TRY(check_feeds(jit));
     BELL_TRY(check_apart(jit));
     BELL_TRY(check_changes(jit));
-    BELL_TRY(check_used(jit));
+    BELL_TRY(jit_check_used(jit));
     return replay_bound(jit, in, out);
 }

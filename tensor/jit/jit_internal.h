@@ -24,6 +24,7 @@ struct jit_value {
  * of their own, behind the inputs'. The function is captured for these. */
 struct jit_input {
     struct jit_type type;
+    struct tensor_part parts[BELL_MESH_AXES]; /* what places have of it */
     uint32_t first;     /* the first input that is the same tensor */
     uint32_t grad;      /* number of its gradient; 0: it has none */
     bool requires_grad; /* bell_requires_grad */
@@ -46,6 +47,7 @@ struct jit_change {
 struct jit_used {
     struct bell_tensor *t;
     struct jit_type type;
+    struct tensor_part parts[BELL_MESH_AXES];
     bool is_read;     /* or written: a kernel wants its memory */
     bool is_written;  /* in its memory */
     bool is_replaced; /* denotes `after` behind a call */
@@ -62,6 +64,7 @@ struct jit_output {
 struct jit_made {
     enum uop_dtype dtype;
     struct jit_type type;
+    struct tensor_part parts[BELL_MESH_AXES];
     struct tensor_buffer *buf; /* within a call; a reference */
 };
 
@@ -120,6 +123,19 @@ bool jit_may_have_type(const struct tensor *t, const struct jit_type *type);
 BELL_MUST_CHECK bell_status jit_bind_sizes(struct bell_jit *jit,
                                            struct bell_tensor *const *in,
                                            const int64_t *was);
+
+/* ---- jit_memory.c ---- */
+
+bool jit_is_number(const struct bell_tensor *t);
+BELL_MUST_CHECK bell_status jit_check_used(const struct bell_jit *jit);
+BELL_MUST_CHECK bell_status jit_get_memory(struct bell_tensor *t,
+                                           struct tensor_buffer **out);
+/* On a mesh memory is found before anything is captured: its layout is a part
+ * of what the function is captured for. *out_fits stays where it is the same,
+ * and is false else; jit->inputs have it from then on. */
+BELL_MUST_CHECK bell_status jit_find_layouts(struct bell_jit *jit,
+                                             bool *out_fits);
+
 /* Two arguments for a message, where `jit` is. */
 #define JIT_TYPE_STR(type)                                                     \
     uop_dtype_infos[(type)->dtype].name,                                       \

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "doorbell/mesh.h"
 #include "base/bits.h"
 #include "base/text.h"
 #include "doorbell/module.h"
@@ -708,6 +709,11 @@ check_call(struct bell_jit *jit, struct bell_tensor *const *in,
                          "bell_jit_save: it is called inside a jit's "
                          "function");
     BELL_TRY(tensor_report(jit->ctx));
+    if (bell_mesh_places(jit->ctx) > 1)
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "bell_jit_save: a bundle is for one device; the "
+                         "context has %u",
+                         bell_mesh_places(jit->ctx));
     BELL_TRY(check_save_desc(jit, desc));
     return tensor_jit_check_inputs(jit, in);
 }

@@ -200,6 +200,29 @@ bell_replicate(struct bell_tensor *t, const char *mesh_axis)
     return with_layout(t, __func__, (uint32_t)k, MESH_WHOLE);
 }
 
+bell_status
+mesh_parts_of(const struct bell_context *ctx, const struct uop *const *nodes,
+              size_t n, struct tensor_part (*parts)[BELL_MESH_AXES])
+{
+    struct mesh_layout *layouts = host_alloc(n * sizeof(*layouts) + 1);
+    const struct uop **made = host_alloc(n * sizeof(*made) + 1);
+    struct uop_graph graph;
+    bell_status status;
+    size_t i;
+
+    uop_graph_init(&graph);
+    status = layouts && made
+                 ? mesh_split(ctx, nodes, n, false, &graph, made, layouts, NULL)
+                 : bell_fail(BELL_E_NO_MEMORY, "out of memory");
+    for (i = 0; status == BELL_OK && i < n; i++)
+        mesh_layout_parts(ctx->mesh, tn_shape(ctx, nodes[i]), &layouts[i],
+                          parts[i]);
+    uop_graph_fini(&graph);
+    host_free(layouts);
+    host_free(made);
+    return status;
+}
+
 /* A realized tensor has its memory's; others the one that realizing finds. */
 static bell_status
 find_layout(struct bell_tensor *t, struct mesh_layout *out)

@@ -148,17 +148,21 @@ add_call(struct splitter *s, enum mesh_call_kind kind, uint32_t k, node u,
     struct mesh_call call = {kind, s->mesh->sizes[k], s->mesh->strides[k]};
     int64_t arg_d[3] = {mesh_call_number(&call), (int64_t)u->dtype, 1};
     union uop_arg arg;
+    size_t n_nodes;
+    node call_node;
     uint32_t i;
 
     if (s->to->failed)
         return &uop_failed;
     for (i = 0; i < n; i++)
         arg_d[2] *= d[i];
-    if (s->tells && LOG_ON(LOG_MESH))
-        tell(s, kind, k, u, why);
     arg.dims = uop_dims(s->to, arg_d, 3);
-    u = make(s, UOP_CALL, u, arg, u, &arg_d[2], 1);
-    return reshape(s, u, d, n);
+    n_nodes = s->to->n_nodes;
+    call_node = make(s, UOP_CALL, u, arg, u, &arg_d[2], 1);
+    /* another user has it already, else */
+    if (s->tells && LOG_ON(LOG_MESH) && s->to->n_nodes > n_nodes)
+        tell(s, kind, k, u, why);
+    return reshape(s, call_node, d, n);
 }
 
 static uint32_t
@@ -591,6 +595,19 @@ split_node(struct splitter *s, node u)
     made->u = s->to->failed ? &uop_failed : build(s, u, src, &rule);
 }
 
+/* The leaf that a LAYOUT lays out; or NULL. */
+static struct tensor_buffer *
+laid_leaf(node u)
+{
+    node leaf = u;
+
+    while (leaf->op == UOP_LAYOUT)
+        leaf = leaf->src[0];
+    return u->op == UOP_LAYOUT && leaf->op == UOP_BUFFER
+               ? (struct tensor_buffer *)(uintptr_t)leaf->arg.data
+               : NULL;
+}
+
 /* From which nodes those with numbers are. */
 static void
 note_copies(struct splitter *s, const struct uop *const *list, size_t n,
@@ -604,6 +621,12 @@ note_copies(struct splitter *s, const struct uop *const *list, size_t n,
     for (i = 0; seen && i < n; i++) {
         node u = s->made[list[i]->id].u;
 
+        if (laid_leaf(list[i])) {
+            if (host_grow((void **)&out->laid, &out->cap_laid, out->n_laid + 1,
+                          sizeof(struct tensor_buffer *)) != 0)
+                break;
+            out->laid[out->n_laid++] = laid_leaf(list[i]);
+        }
         if (!has_numbers(list[i]))
             continue;
         if (host_grow((void **)&out->list, &out->cap, out->n + 1,

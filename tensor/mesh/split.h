@@ -11,6 +11,7 @@
 #include "tensor/mesh/layout.h"
 
 struct bell_context;
+struct tensor_buffer;
 
 /* The values of a buffer, which the host has, in another layout: a buffer that
  * is the first one's. NULL: out of memory. */
@@ -92,6 +93,10 @@ struct mesh_copies {
     /* One node of the graph of a place is from two, or also one of the split's
      * own: with other numbers it would be another graph. */
     bool is_mixed;
+    /* Leaves under bell_shard: what becomes of these depends on whether the
+     * host has their values. Owned by the caller as well. */
+    struct tensor_buffer **laid;
+    size_t n_laid, cap_laid;
 };
 
 /* Makes the graph of a place, in `to`, which is empty: nodes[i] is what it does

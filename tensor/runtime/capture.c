@@ -2,11 +2,13 @@
 #include "tensor/runtime/capture.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/thread.h"
 #include "lower/schedule/overwrite.h"
+#include "tensor/runtime/mesh_tape.h"
 #include "tensor/runtime/named.h"
 #include "tensor/runtime/place.h"
 #include "tensor/runtime/profile.h"
@@ -23,7 +25,7 @@ struct step {
     uint32_t plan;
     struct tensor_buffer **bufs; /* by buffer of the plan, references; NULL:
                                   * in the plan's scratch memory */
-    uint64_t *words;             /* by value of the plan */
+    uint64_t *words;             /* by value of the plan, and by place */
     int64_t *codes;              /* the same: of a symbol; or 0 */
     struct sched_item *items;    /* of the plan, or in place of them */
     uint32_t *kernels;           /* by item; NO_KERNEL: not compiled yet */
@@ -51,7 +53,10 @@ struct rt_capture {
     struct tensor_buffer **kept; /* made of the host's data; references */
     size_t n_kept, cap_kept;
     struct rt_tape *tape;
+    uint32_t n_places;
+    struct mesh_tape *mesh; /* with several places, in place of a tape */
     struct hcq_buffer *arena, *feeds; /* or NULL */
+    struct hcq_buffer **other_feeds;  /* owned; of places 1, 2, ..; or NULL */
     uint64_t arena_va, arena_bytes;
     void *staged; /* where the host does not see the feeds' memory */
     size_t feed_bytes;
@@ -73,6 +78,7 @@ rt_capture_create(struct bell_context *ctx, struct tensor_runtime *saves,
     cap->ctx = ctx;
     cap->rt = saves ? saves : ctx->runtime;
     cap->saves = saves != NULL;
+    cap->n_places = cap->rt->places ? cap->rt->places->n : 1;
     *out = cap;
     return BELL_OK;
 }
@@ -130,6 +136,10 @@ rt_capture_destroy(struct rt_capture *cap)
     host_free(cap->kept);
     host_free(cap->codes);
     rt_tape_destroy(cap->tape);
+    mesh_tape_destroy(cap->mesh);
+    for (i = 1; cap->other_feeds && i < cap->n_places; i++)
+        rt_bury(cap->rt->places->list[i], cap->other_feeds[i - 1]);
+    host_free(cap->other_feeds);
     rt_bury(cap->rt, cap->arena);
     rt_bury(cap->rt, cap->feeds);
     host_free(cap->staged);
@@ -151,9 +161,13 @@ note_buffers(struct rt_run *run, const struct rt_plan *plan, struct step *step)
         if (buf->leaf >= 0)
             step->bufs[i] = run->leaves[buf->leaf];
         else if (buf->root >= 0) {
-            BELL_TRY(tensor_stand_in(run->ctx, buf->dtype, buf->n_elems,
-                                     TENSOR_MADE, trace->n_made++,
-                                     &run->results[i]));
+            struct tensor_part parts[BELL_MESH_AXES] = {{0, 0}};
+            uint64_t n = run->rt->places
+                             ? mesh_result_parts(run, plan, i, parts)
+                             : buf->n_elems;
+
+            BELL_TRY(tensor_stand_in(run->ctx, buf->dtype, n, TENSOR_MADE,
+                                     trace->n_made++, parts, &run->results[i]));
             step->bufs[i] = run->results[i];
         } else
             continue;
@@ -207,7 +221,7 @@ rt_capture_run(struct rt_run *run, uint32_t number)
     struct rt_capture *cap = run->ctx->trace->capture;
     struct rt_plan *plan = &run->rt->plans[number];
     struct step *step;
-    uint32_t i;
+    uint32_t i, p;
 
     if (plan->symbols)
         BELL_TRY(rt_sizes_place_most(plan));
@@ -221,7 +235,8 @@ rt_capture_run(struct rt_run *run, uint32_t number)
     step = &cap->steps[cap->n_steps++];
     *step = (struct step){.plan = number};
     step->bufs = host_calloc(plan->sched.n_bufs + 1, sizeof(*step->bufs));
-    step->words = host_calloc(plan->n_values + 1, sizeof(*step->words));
+    step->words = host_calloc((size_t)plan->n_values * cap->n_places + 1,
+                              sizeof(*step->words));
     step->codes = host_calloc(plan->n_values + 1, sizeof(*step->codes));
     step->items = host_calloc(plan->sched.n_items + 1, sizeof(*step->items));
     step->kernels =
@@ -235,11 +250,15 @@ rt_capture_run(struct rt_run *run, uint32_t number)
     for (i = 0; i < step->n_items; i++) {
         step->items[i] = plan->sched.items[i];
         step->kernels[i] = plan->kernels[i];
-        step->texts[i] = rt_named_kernel(run->rt, plan, &step->items[i]);
+        step->texts[i] = cap->n_places > 1
+                             ? NULL
+                             : rt_named_kernel(run->rt, plan, &step->items[i]);
     }
     BELL_TRY(note_buffers(run, plan, step));
     for (i = 0; i < plan->n_values; i++) {
-        step->words[i] = plan->steps[i] ? rt_vary_word(run->rt, plan, i) : 0;
+        for (p = 0; plan->steps[i] && p < cap->n_places; p++)
+            step->words[i * cap->n_places + p] =
+                rt_vary_word_at(run->rt, plan, i, p);
         step->codes[i] = run->rt->values.list[i].code;
         BELL_TRY(add_code(cap, step->codes[i]));
     }
@@ -304,12 +323,14 @@ rt_capture_overwrite(struct rt_capture *cap, struct tensor_buffer *old,
     find_uses(cap, old, made, &use);
     if (old->is_written || old->n_elems != made->n_elems ||
         old->dtype != made->dtype || use.n_made == 0 ||
+        memcmp(old->parts, made->parts, sizeof(old->parts)) != 0 ||
         (use.n_old && use.last_old > use.first_made))
         return BELL_OK;
     item = &use.step->items[use.item];
     assert(use.out < item->n_outs);
     if (use.n_old && use.last_old == use.first_made) {
-        if (use.n_last != 1 || use.in < item->n_outs)
+        if (use.n_last != 1 || use.in < item->n_outs ||
+            use.step->kernels[use.item] == RT_COLLECTIVE)
             return BELL_OK;
         BELL_TRY(sched_may_overwrite(k, item->sink, use.out, use.in, &may));
         if (!may)
@@ -379,7 +400,11 @@ touch_result(struct rt_capture *cap, struct tensor_buffer *buf, uint32_t at)
     if (!buf || buf->role != TENSOR_MADE || buf->slot != RT_SLOT_NONE)
         return BELL_OK;
     if (buf->slot_bytes == 0) {
-        BELL_TRY(add_span(cap, buf, buf->size_bytes, at));
+        BELL_TRY(add_span(cap, buf,
+                          cap->n_places > 1
+                              ? mesh_place_bytes(cap->ctx->mesh, buf)
+                              : buf->size_bytes,
+                          at));
         buf->slot_bytes = cap->n_spans;
     }
     cap->spans[buf->slot_bytes - 1].at.last = at;
@@ -442,7 +467,7 @@ make_arena(struct rt_capture *cap)
 
     BELL_TRY(find_capture_spans(cap));
     BELL_TRY(place_arena(cap));
-    if (cap->arena_bytes && !cap->saves)
+    if (cap->arena_bytes && !cap->saves && cap->n_places == 1)
         BELL_TRY(rt_memory_create(cap->rt, cap->arena_bytes, &cap->arena,
                                   &busy_until));
     cap->arena_va = cap->arena ? cap->arena->va : 0;
@@ -455,26 +480,52 @@ make_arena(struct rt_capture *cap)
 }
 
 static bell_status
-make_feeds(struct rt_capture *cap, uint32_t slot, size_t size_bytes)
+make_feeds_at(struct rt_capture *cap, struct tensor_runtime *rt,
+              struct hcq_buffer **out)
 {
     struct bell_error_hold hold;
     bell_status status;
 
+    bell_error_hold(&hold);
+    status = hcq_buffer_create(rt->dev, N_FEEDS * cap->feed_bytes,
+                               HCQ_MEM_HOST_VISIBLE, out);
+    if (status != BELL_E_UNSUPPORTED)
+        return status;
+    bell_error_release(&hold);
+    if (!cap->staged)
+        cap->staged = host_calloc(1, cap->feed_bytes);
+    if (!cap->staged)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for feeds");
+    return hcq_buffer_create(rt->dev, N_FEEDS * cap->feed_bytes, HCQ_MEM_DEVICE,
+                             out);
+}
+
+/* The host writes what is fed to every place. */
+static bell_status
+make_other_feeds(struct rt_capture *cap)
+{
+    uint32_t p;
+
+    cap->staged = host_calloc(1, cap->feed_bytes);
+    cap->other_feeds = host_calloc(cap->n_places, sizeof(struct hcq_buffer *));
+    if (!cap->staged || !cap->other_feeds)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for feeds");
+    for (p = 1; p < cap->n_places; p++)
+        BELL_TRY(make_feeds_at(cap, cap->rt->places->list[p],
+                               &cap->other_feeds[p - 1]));
+    return BELL_OK;
+}
+
+static bell_status
+make_feeds(struct rt_capture *cap, uint32_t slot, size_t size_bytes)
+{
     cap->feed_slot = slot;
     cap->feed_bytes = align_up(size_bytes, ARENA_ALIGN);
     if (size_bytes == 0 || cap->saves)
         return BELL_OK;
-    bell_error_hold(&hold);
-    status = hcq_buffer_create(cap->rt->dev, N_FEEDS * cap->feed_bytes,
-                               HCQ_MEM_HOST_VISIBLE, &cap->feeds);
-    if (status != BELL_E_UNSUPPORTED)
-        return status;
-    bell_error_release(&hold);
-    cap->staged = host_calloc(1, cap->feed_bytes);
-    if (!cap->staged)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory for feeds");
-    return hcq_buffer_create(cap->rt->dev, N_FEEDS * cap->feed_bytes,
-                             HCQ_MEM_DEVICE, &cap->feeds);
+    if (cap->n_places > 1)
+        BELL_TRY(make_other_feeds(cap));
+    return make_feeds_at(cap, cap->rt, &cap->feeds);
 }
 
 /* ---- the tape ---- */
@@ -546,6 +597,110 @@ add_launch(struct rt_capture *cap, const struct step *step, uint32_t i)
                        n_args);
 }
 
+/* ---- on a mesh ---- */
+
+/* The same of memory at every place. */
+static bell_status
+mesh_memory_arg(struct rt_capture *cap, const struct step *step, uint32_t buf,
+                bool is_written, struct mesh_tape_arg *out)
+{
+    const struct sched_buf *of = &cap->rt->plans[step->plan].sched.bufs[buf];
+    struct rt_arg arg = {.slot = RT_SLOT_NONE};
+
+    *out = (struct mesh_tape_arg){.is_written = is_written};
+    if (step->bufs[buf] && step->bufs[buf]->role == TENSOR_MEMORY) {
+        out->slot = RT_SLOT_NONE;
+        out->buf = step->bufs[buf];
+        out->size_bytes = of->n_elems * uop_dtype_infos[of->dtype].size_bytes;
+        return keep_buffer(cap, step->bufs[buf]);
+    }
+    BELL_TRY(memory_arg(cap, step, buf, &arg));
+    out->slot = arg.slot;
+    out->offset = arg.value;
+    out->size_bytes = arg.size_bytes;
+    return BELL_OK;
+}
+
+static bell_status
+mesh_args(struct rt_capture *cap, const struct step *step, uint32_t i,
+          uint32_t n, uint64_t (*values)[BELL_MESH_PLACES],
+          struct mesh_tape_arg *args)
+{
+    const struct sched_item *item = &step->items[i];
+    const struct rt_kernel *kernel =
+        step->kernels[i] == RT_COLLECTIVE
+            ? NULL
+            : &cap->rt->kernel_list[step->kernels[i]];
+    uint32_t j, p;
+
+    for (j = 0; j < n; j++) {
+        if (j < item->n_bufs) {
+            BELL_TRY(mesh_memory_arg(cap, step, item->bufs[j], j < item->n_outs,
+                                     &args[j]));
+            continue;
+        }
+        for (p = 0; p < cap->n_places; p++)
+            values[j][p] =
+                kernel->values
+                    ? (uint64_t)kernel->values[j - item->n_bufs]
+                    : step->words[item->vars[j - item->n_bufs] * cap->n_places +
+                                  p];
+        args[j] =
+            (struct mesh_tape_arg){.slot = RT_SLOT_NONE, .words = values[j]};
+    }
+    return BELL_OK;
+}
+
+static bell_status
+mesh_item(struct rt_capture *cap, const struct step *step, uint32_t i,
+          bool only_notes)
+{
+    const struct sched_item *item = &step->items[i];
+    const struct sched_buf *bufs = cap->rt->plans[step->plan].sched.bufs;
+    bool is_call = step->kernels[i] == RT_COLLECTIVE;
+    const struct rt_kernel *kernel =
+        is_call ? NULL : &cap->rt->kernel_list[step->kernels[i]];
+    uint32_t n = is_call ? 2
+                         : kernel->program->n_bufs + kernel->program->n_vals,
+             j;
+    uint64_t values[SCHED_MAX_PARAMS][BELL_MESH_PLACES];
+    struct mesh_tape_arg args[SCHED_MAX_PARAMS];
+    struct mesh_call call;
+
+    assert(n <= SCHED_MAX_PARAMS);
+    BELL_TRY(mesh_args(cap, step, i, n, values, args));
+    for (j = 0; only_notes && j < n; j++)
+        mesh_tape_note(cap->mesh, &args[j]);
+    if (only_notes)
+        return BELL_OK;
+    if (!is_call)
+        return mesh_tape_kernel(cap->mesh, step->kernels[i], args, n);
+    call = mesh_call_of(item->sink->src[0]->arg.i);
+    return mesh_tape_exchange(cap->mesh, &call,
+                              (enum uop_dtype)bufs[item->bufs[0]].dtype,
+                              bufs[item->bufs[1]].n_elems,
+                              bufs[item->bufs[0]].n_elems, &args[1], &args[0]);
+}
+
+static bell_status
+end_mesh(struct rt_capture *cap, uint32_t n_slots)
+{
+    uint32_t pass, i;
+    size_t s;
+
+    BELL_TRY(mesh_tape_create(cap->rt, n_slots, cap->arena_bytes, &cap->mesh));
+    for (pass = 0; pass < 2; pass++) {
+        if (pass)
+            BELL_TRY(mesh_tape_begin(cap->mesh));
+        for (s = 0; s < cap->n_steps; s++) {
+            for (i = 0; i < cap->steps[s].n_items; i++)
+                BELL_TRY(mesh_item(cap, &cap->steps[s], i, pass == 0));
+        }
+    }
+    drop_notes(cap);
+    return mesh_tape_end(cap->mesh);
+}
+
 bell_status
 rt_capture_end(struct rt_capture *cap, uint32_t n_slots, uint32_t feed_slot,
                size_t feed_bytes)
@@ -557,6 +712,8 @@ rt_capture_end(struct rt_capture *cap, uint32_t n_slots, uint32_t feed_slot,
     BELL_TRY(make_arena(cap));
     BELL_TRY(make_feeds(cap, feed_slot, feed_bytes));
     cap->first_code = n_slots;
+    if (cap->n_places > 1)
+        return end_mesh(cap, n_slots);
     BELL_TRY(rt_tape_create(cap->rt, n_slots + (uint32_t)cap->n_codes,
                             cap->n_codes > 0, &cap->tape));
     for (s = 0; s < cap->n_steps; s++) {
@@ -577,26 +734,65 @@ rt_capture_feed(struct rt_capture *cap, void **out_host)
     if (!cap->feeds)
         return BELL_OK;
     BELL_TRY(rt_wait(cap->rt, cap->fed_until[cap->feed]));
-    rt_tape_set(cap->tape, cap->feed_slot,
-                cap->feeds->va + cap->feed * cap->feed_bytes);
+    BELL_TRY(rt_capture_set_feed(cap, cap->feed_slot, 0));
     *out_host = cap->staged
                     ? cap->staged
                     : (uint8_t *)cap->feeds->host + cap->feed * cap->feed_bytes;
     return BELL_OK;
 }
 
-void
+static struct hcq_buffer *
+feeds_at(const struct rt_capture *cap, uint32_t place)
+{
+    return place ? cap->other_feeds[place - 1] : cap->feeds;
+}
+
+bell_status
 rt_capture_set(struct rt_capture *cap, uint32_t slot,
                const struct tensor_buffer *buf)
 {
-    rt_tape_set(cap->tape, slot, buf->device_mem->va);
+    uint32_t p;
+
+    if (cap->n_places == 1)
+        rt_tape_set(cap->tape, slot, buf->device_mem->va);
+    for (p = 0; cap->n_places > 1 && p < cap->n_places; p++)
+        BELL_TRY(mesh_tape_set(cap->mesh, slot, p,
+                               p ? buf->others[p - 1] : buf->device_mem, 0));
+    return BELL_OK;
 }
 
-void
+bell_status
 rt_capture_set_feed(struct rt_capture *cap, uint32_t slot, size_t offset_bytes)
 {
-    rt_tape_set(cap->tape, slot,
-                cap->feeds->va + cap->feed * cap->feed_bytes + offset_bytes);
+    uint64_t at = cap->feed * cap->feed_bytes + offset_bytes;
+    uint32_t p;
+
+    if (cap->n_places == 1)
+        rt_tape_set(cap->tape, slot, cap->feeds->va + at);
+    for (p = 0; cap->n_places > 1 && p < cap->n_places; p++)
+        BELL_TRY(mesh_tape_set(cap->mesh, slot, p, feeds_at(cap, p), at));
+    return BELL_OK;
+}
+
+/* The host gives every place what the next replay is fed with. */
+static bell_status
+send_feeds(struct rt_capture *cap)
+{
+    uint64_t at = cap->feed * cap->feed_bytes;
+    uint32_t p;
+
+    for (p = 0; cap->feeds && p < cap->n_places; p++) {
+        struct hcq_buffer *feeds = feeds_at(cap, p);
+
+        if (cap->staged && !feeds->host) {
+            BELL_TRY(hcq_buffer_write(feeds, at, cap->staged, cap->feed_bytes));
+            continue;
+        }
+        if (cap->staged)
+            memcpy((uint8_t *)feeds->host + at, cap->staged, cap->feed_bytes);
+        BELL_TRY(hcq_buffer_wrote(feeds, at, cap->feed_bytes));
+    }
+    return BELL_OK;
 }
 
 bell_status
@@ -610,13 +806,9 @@ rt_capture_replay(struct rt_capture *cap)
     for (i = 0; i < cap->n_codes; i++)
         rt_tape_set(cap->tape, cap->first_code + (uint32_t)i,
                     (uint64_t)dim_value(cap->ctx->dims, cap->codes[i], NULL));
-    if (cap->staged)
-        BELL_TRY(hcq_buffer_write(cap->feeds, cap->feed * cap->feed_bytes,
-                                  cap->staged, cap->feed_bytes));
-    else if (cap->feeds)
-        BELL_TRY(hcq_buffer_wrote(cap->feeds, cap->feed * cap->feed_bytes,
-                                  cap->feed_bytes));
-    BELL_TRY(rt_tape_submit(cap->tape));
+    BELL_TRY(send_feeds(cap));
+    BELL_TRY(cap->mesh ? mesh_tape_submit(cap->mesh)
+                       : rt_tape_submit(cap->tape));
     cap->fed_until[cap->feed] = rt->last_value;
     cap->feed = (cap->feed + 1) % N_FEEDS;
     rt_profile_span(rt->profile, RT_PROFILE_CALL, "replay of a jit", start, 0);
@@ -631,10 +823,10 @@ rt_capture_info(const struct rt_capture *cap, struct rt_capture_info *out_info)
     size_t i;
 
     *out_info = (struct rt_capture_info){.n_launches = cap->n_launches};
-    if (cap->arena)
-        out_info->n_bytes += cap->arena->size_bytes;
+    if (cap->arena || cap->mesh)
+        out_info->n_bytes += cap->arena_bytes * cap->n_places;
     if (cap->feeds)
-        out_info->n_bytes += cap->feeds->size_bytes;
+        out_info->n_bytes += cap->feeds->size_bytes * cap->n_places;
     for (i = 0; i < cap->n_kept; i++)
         out_info->n_bytes += cap->kept[i]->size_bytes;
 }
@@ -642,7 +834,17 @@ rt_capture_info(const struct rt_capture *cap, struct rt_capture_info *out_info)
 bell_status
 rt_capture_status(const struct bell_context *ctx)
 {
+    if (ctx->runtime->places)
+        return mesh_status(ctx->runtime->places);
     return hcq_device_status(ctx->runtime->dev);
+}
+
+bell_status
+rt_capture_find_parts(const struct bell_context *ctx,
+                      const struct uop *const *nodes, size_t n,
+                      struct tensor_part (*parts)[BELL_MESH_AXES])
+{
+    return mesh_parts_of(ctx, nodes, n, parts);
 }
 
 void

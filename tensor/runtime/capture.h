@@ -9,12 +9,14 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "tensor/core/tensor_internal.h"
 
 struct bell_context;
 struct rt_capture;
 struct rt_tape;
 struct tensor_buffer;
 struct tensor_runtime;
+struct uop;
 
 /* `saves`: planned and compiled by another runtime than the context's, to be
  * saved and not to be replayed; NULL: by the context's. */
@@ -46,11 +48,13 @@ BELL_MUST_CHECK bell_status rt_capture_end(struct rt_capture *cap,
 BELL_MUST_CHECK bell_status rt_capture_feed(struct rt_capture *cap,
                                             void **out_host);
 /* Sets a slot for the next replay and those after it. */
-void rt_capture_set(struct rt_capture *cap, uint32_t slot,
-                    const struct tensor_buffer *buf);
+BELL_MUST_CHECK bell_status rt_capture_set(struct rt_capture *cap,
+                                           uint32_t slot,
+                                           const struct tensor_buffer *buf);
 /* Within what the next replay is fed with. */
-void rt_capture_set_feed(struct rt_capture *cap, uint32_t slot,
-                         size_t offset_bytes);
+BELL_MUST_CHECK bell_status rt_capture_set_feed(struct rt_capture *cap,
+                                                uint32_t slot,
+                                                size_t offset_bytes);
 /* Queues it all. Does not wait for it. */
 BELL_MUST_CHECK bell_status rt_capture_replay(struct rt_capture *cap);
 
@@ -63,6 +67,12 @@ void rt_capture_info(const struct rt_capture *cap,
 
 /* BELL_OK, or the loss of the device. */
 BELL_MUST_CHECK bell_status rt_capture_status(const struct bell_context *ctx);
+
+/* What places of the context's mesh will have of nodes that are realized:
+ * nothing is computed. */
+BELL_MUST_CHECK bell_status rt_capture_find_parts(
+    const struct bell_context *ctx, const struct uop *const *nodes, size_t n,
+    struct tensor_part (*parts)[BELL_MESH_AXES]);
 
 /* What is saved: its tape is not to be queued. */
 struct rt_capture_parts {

@@ -90,28 +90,28 @@ exchange_bytes(const struct exchange_key *key, uint64_t n)
     return n * uop_dtype_infos[key->dtype].size_bytes;
 }
 
-/* The places that differ from `first`, the lowest of them, in the coordinate of
- * the call alone. */
-static bell_status
-add_collective(struct rt_places *places, struct mesh_exchange *e,
-               uint32_t first)
+bell_status
+mesh_exchange_add(struct rt_places *places, struct hcq_graph *graph,
+                  const struct mesh_call *call, enum uop_dtype dtype,
+                  uint64_t n_in, uint64_t n_out, uint32_t first,
+                  const struct mesh_side *ins, const struct mesh_side *outs,
+                  struct hcq_collective **out)
 {
     static const enum hcq_collective_kind kinds[] = {
         [MESH_ALL_REDUCE] = HCQ_COLLECTIVE_ALL_REDUCE,
         [MESH_REDUCE_SCATTER] = HCQ_COLLECTIVE_REDUCE_SCATTER,
         [MESH_ALL_GATHER] = HCQ_COLLECTIVE_ALL_GATHER,
     };
-    const struct exchange_key *key = &e->key;
     struct hcq_collective_rank ranks[BELL_MESH_PLACES] = {0};
-    bool sums = key->call.kind != MESH_ALL_GATHER;
+    bool sums = call->kind != MESH_ALL_GATHER;
     struct hcq_collective_desc desc = {
         .struct_size = sizeof(desc),
-        .kind = kinds[key->call.kind],
-        .dtype = sums ? sum_dtype(key->dtype) : HCQ_DTYPE_U8,
+        .kind = kinds[call->kind],
+        .dtype = sums ? sum_dtype(dtype) : HCQ_DTYPE_U8,
         .name = "mesh",
-        .count = sums ? key->n_out : exchange_bytes(key, key->n_in),
+        .count = sums ? n_out : n_in * uop_dtype_infos[dtype].size_bytes,
         .ranks = ranks,
-        .n_ranks = key->call.size,
+        .n_ranks = call->size,
         .get_program = tensor_sums_get,
         .user = places->sums,
     };
@@ -120,15 +120,33 @@ add_collective(struct rt_places *places, struct mesh_exchange *e,
     if (desc.dtype == HCQ_DTYPE_COUNT)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "sums of %s are not made between several devices",
-                         uop_dtype_infos[key->dtype].name);
-    for (i = 0; i < key->call.size; i++) {
-        uint32_t p = first + i * key->call.stride;
+                         uop_dtype_infos[dtype].name);
+    for (i = 0; i < call->size; i++) {
+        uint32_t p = first + i * call->stride;
 
-        ranks[i] = (struct hcq_collective_rank){
-            .dev = places->list[p]->dev, .in = e->ins[p], .out = e->outs[p]};
+        ranks[i] = (struct hcq_collective_rank){.dev = places->list[p]->dev,
+                                                .in = ins[p].buf,
+                                                .in_offset = ins[p].offset,
+                                                .out = outs[p].buf,
+                                                .out_offset = outs[p].offset};
     }
-    BELL_TRY(
-        hcq_collective_add(e->graph, &desc, &e->collectives[e->n_collectives]));
+    return hcq_collective_add(graph, &desc, out);
+}
+
+static bell_status
+add_collective(struct rt_places *places, struct mesh_exchange *e,
+               uint32_t first)
+{
+    struct mesh_side ins[BELL_MESH_PLACES], outs[BELL_MESH_PLACES];
+    uint32_t p;
+
+    for (p = 0; p < places->n; p++) {
+        ins[p] = (struct mesh_side){e->ins[p], 0};
+        outs[p] = (struct mesh_side){e->outs[p], 0};
+    }
+    BELL_TRY(mesh_exchange_add(places, e->graph, &e->key.call, e->key.dtype,
+                               e->key.n_in, e->key.n_out, first, ins, outs,
+                               &e->collectives[e->n_collectives]));
     e->n_collectives++;
     return BELL_OK;
 }

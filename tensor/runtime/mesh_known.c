@@ -26,7 +26,12 @@ struct mesh_known {
     struct rt_value *wanted; /* owned; its values */
     uint32_t n_wanted, n_from_leaves;
     struct leaf_parts *parts; /* owned; by leaf */
-    bool *is_held;            /* owned; by leaf: the host has the values */
+    /* Owned, by leaf: whether the host has the values, where that matters. */
+    enum held {
+        ANY_VALUES,
+        HELD_VALUES,
+        PLACED_VALUES
+    } * held;
     bool is_exact; /* for these numbers and offsets, and not for others */
     uint64_t next; /* of the same hash; NONE: the last */
     /* what becomes of it */
@@ -48,7 +53,7 @@ free_known(struct mesh_known *k)
         return;
     host_free(k->wanted);
     host_free(k->parts);
-    host_free(k->is_held);
+    host_free(k->held);
     host_free(k->laid);
     host_free(k->is_laid);
     host_free(k->roots);
@@ -84,7 +89,6 @@ hash_run(const struct rt_run *run, const struct uop *from)
     uint32_t k;
 
     for (i = 0; i < run->n_leaves; i++) {
-        hash = hash_add(hash, run->leaves[i]->held != NULL);
         for (k = 0; k < BELL_MESH_AXES; k++)
             hash = hash_add(hash_add(hash, run->leaves[i]->parts[k].block),
                             run->leaves[i]->parts[k].chunk);
@@ -105,7 +109,9 @@ is_like(const struct rt_run *run, const struct mesh_known *k)
             return false;
     }
     for (i = 0; i < run->n_leaves; i++) {
-        if (k->is_held[i] != (run->leaves[i]->held != NULL) ||
+        enum held held = run->leaves[i]->held ? HELD_VALUES : PLACED_VALUES;
+
+        if ((k->held[i] != ANY_VALUES && k->held[i] != held) ||
             memcmp(run->leaves[i]->parts, k->parts[i].of,
                    sizeof(k->parts[i].of)) != 0)
             return false;
@@ -208,18 +214,17 @@ keep_numbered(const struct rt_run *run, const struct uop *from,
     k->n_from_leaves = (uint32_t)run->n_leaves;
     k->wanted = host_alloc(rt->values.n * sizeof(*k->wanted) + 1);
     k->parts = host_alloc(run->n_leaves * sizeof(*k->parts) + 1);
-    k->is_held = host_alloc(run->n_leaves * sizeof(*k->is_held) + 1);
+    k->held = host_alloc(run->n_leaves * sizeof(*k->held) + 1);
     was->run = rt->n_numbered;
     was->copies = host_alloc(n_nodes * sizeof(*was->copies) + 1);
     was->leaves =
         host_alloc(run->n_leaves * sizeof(struct tensor_buffer *) + 1);
-    if (!k->wanted || !k->parts || !k->is_held || !was->copies || !was->leaves)
+    if (!k->wanted || !k->parts || !k->held || !was->copies || !was->leaves)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
     memcpy(k->wanted, rt->values.list, rt->values.n * sizeof(*k->wanted));
     memcpy(was->copies, rt->copies, n_nodes * sizeof(*was->copies));
     for (i = 0; i < run->n_leaves; i++) {
         was->leaves[i] = run->leaves[i];
-        k->is_held[i] = run->leaves[i]->held != NULL;
         memcpy(k->parts[i].of, run->leaves[i]->parts, sizeof(k->parts[i].of));
     }
     return BELL_OK;
@@ -300,6 +305,22 @@ match_leaves(const struct rt_run *run, const struct numbered *was,
     return true;
 }
 
+static void
+note_held(const struct numbered *was, const struct mesh_copies *copies,
+          struct mesh_known *k)
+{
+    uint32_t i;
+    size_t j;
+
+    for (i = 0; i < k->n_from_leaves; i++) {
+        k->held[i] = ANY_VALUES;
+        for (j = 0; j < copies->n_laid; j++) {
+            if (copies->laid[j] == was->leaves[i])
+                k->held[i] = was->leaves[i]->held ? HELD_VALUES : PLACED_VALUES;
+        }
+    }
+}
+
 static bell_status
 fill_known(const struct rt_run *run, const struct uop *sink,
            const struct numbered *was, const struct mesh_copies *copies,
@@ -326,6 +347,7 @@ fill_known(const struct rt_run *run, const struct uop *sink,
     memcpy(k->roots, run->roots, run->n * sizeof(*k->roots));
     memcpy(k->layouts, run->layouts, run->n * sizeof(*k->layouts));
     match_values(rt, was, copies, k);
+    note_held(was, copies, k);
     *out_may_stay = match_leaves(run, was, k);
     return BELL_OK;
 }
@@ -394,6 +416,7 @@ number_place(struct rt_run *run, const struct uop **out_sink)
     if (status != BELL_OK || !may_stay)
         free_known(k);
     host_free(copies.list);
+    host_free(copies.laid);
     host_free(was.copies);
     host_free(was.leaves);
     return status;

@@ -82,7 +82,12 @@ uint64_t mesh_place_bytes(const struct tensor_mesh *mesh,
 BELL_MUST_CHECK bell_status mesh_run_split(struct rt_run *run,
                                            struct mesh_copies *copies);
 void mesh_run_end(struct rt_run *run);
-/* Memory for the plan's buffer i, a root. */
+/* The parts of the plan's buffer i, a root, and how many elements all of it
+ * has. */
+uint64_t mesh_result_parts(const struct rt_run *run, const struct rt_plan *plan,
+                           uint32_t i,
+                           struct tensor_part parts[BELL_MESH_AXES]);
+/* Memory for it. */
 BELL_MUST_CHECK bell_status mesh_result(struct rt_run *run,
                                         const struct rt_plan *plan, uint32_t i,
                                         struct tensor_buffer **out_buf);
@@ -114,6 +119,14 @@ BELL_MUST_CHECK bell_status mesh_exchange_run(struct rt_places *places,
                                               uint64_t n_in, uint64_t n_out,
                                               const struct mesh_side *ins,
                                               const struct mesh_side *outs);
+/* Adds to a graph the same between the places that differ from `first`, the
+ * lowest of them, in the coordinate of the call alone. Memory lives as long as
+ * the collective. */
+BELL_MUST_CHECK bell_status mesh_exchange_add(
+    struct rt_places *places, struct hcq_graph *graph,
+    const struct mesh_call *call, enum uop_dtype dtype, uint64_t n_in,
+    uint64_t n_out, uint32_t first, const struct mesh_side *ins,
+    const struct mesh_side *outs, struct hcq_collective **out);
 /* Ends all of them; nothing is in flight. */
 void mesh_exchange_fini(struct rt_places *places);
 

@@ -83,13 +83,11 @@ mesh_run_end(struct rt_run *run)
 
 /* The memory of roots that are one buffer is one, and parted alike: they are
  * shapes of the same elements. */
-bell_status
-mesh_result(struct rt_run *run, const struct rt_plan *plan, uint32_t i,
-            struct tensor_buffer **out_buf)
+uint64_t
+mesh_result_parts(const struct rt_run *run, const struct rt_plan *plan,
+                  uint32_t i, struct tensor_part parts[BELL_MESH_AXES])
 {
     const struct tensor_mesh *mesh = run->ctx->mesh;
-    const struct sched_buf *buf = &plan->sched.bufs[i];
-    struct tensor_part parts[BELL_MESH_AXES];
     uint32_t r = 0;
 
     while (plan->sched.root_bufs[r] != i)
@@ -97,9 +95,19 @@ mesh_result(struct rt_run *run, const struct rt_plan *plan, uint32_t i,
     assert(r < run->n);
     mesh_layout_parts(mesh, tensor_at(run->tensors[r])->shape, &run->layouts[r],
                       parts);
-    return tensor_buffer_create_split(run->ctx, (enum uop_dtype)buf->dtype,
-                                      tensor_numel(run->tensors[r]), parts,
-                                      out_buf);
+    return tensor_numel(run->tensors[r]);
+}
+
+bell_status
+mesh_result(struct rt_run *run, const struct rt_plan *plan, uint32_t i,
+            struct tensor_buffer **out_buf)
+{
+    struct tensor_part parts[BELL_MESH_AXES];
+    uint64_t n_elems = mesh_result_parts(run, plan, i, parts);
+
+    return tensor_buffer_create_split(run->ctx,
+                                      (enum uop_dtype)plan->sched.bufs[i].dtype,
+                                      n_elems, parts, out_buf);
 }
 
 /* ---- launches ------------------------------------------------------------ */

@@ -598,6 +598,12 @@ tensor_buffer_write(struct tensor_buffer *buf, const void *src,
     return BELL_OK;
 }
 
+bool
+tensor_device_is_mesh(const struct bell_context *ctx)
+{
+    return ctx->runtime->places && ctx->runtime->places->n > 1;
+}
+
 bell_status
 tensor_buffer_settle(struct tensor_buffer *buf)
 {

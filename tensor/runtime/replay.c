@@ -72,13 +72,18 @@ buffer_va(const struct rt_run *run, const struct rt_plan *plan, uint32_t i)
     return tensor->device_mem->va;
 }
 
-/* Memory of what is done comes back meanwhile. */
+/* Memory of what is done comes back meanwhile. Where the device is not behind,
+ * that is seen without a lock. */
 bell_status
 rt_keep_pace(struct tensor_runtime *rt)
 {
-    if (rt->last_value > MAX_IN_FLIGHT)
-        return rt_wait(rt, rt->last_value - MAX_IN_FLIGHT);
-    return BELL_OK;
+    uint64_t until = rt->last_value - MAX_IN_FLIGHT;
+
+    if (rt->last_value <= MAX_IN_FLIGHT ||
+        (!rt->n_sent &&
+         hcq_signal_value(hcq_queue_timeline(rt->queue)) >= until))
+        return BELL_OK;
+    return rt_wait(rt, until);
 }
 
 static bell_status

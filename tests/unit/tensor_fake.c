@@ -146,6 +146,13 @@ tensor_buffer_write(struct tensor_buffer *buf, const void *src,
     return BELL_OK;
 }
 
+bool
+tensor_device_is_mesh(const struct bell_context *c)
+{
+    (void)c;
+    return false;
+}
+
 bell_status
 tensor_buffer_settle(struct tensor_buffer *buf)
 {

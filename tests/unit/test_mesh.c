@@ -500,6 +500,79 @@ run_all(int x, int w, int b)
     }
 }
 
+/* ---- jits ---------------------------------------------------------------- */
+
+/* Program number `user`, of leaves that are inputs. */
+static bell_status
+call_program(struct bell_context *c, void *user, tensor const *in, tensor *out)
+{
+    const struct leaves l = {in[0], in[1], in[2], in[3]};
+
+    (void)c;
+    *out = programs[*(size_t *)user].run(&l);
+    return BELL_OK;
+}
+
+/* A program whose function has been captured, again and again, with other
+ * memory: the bits are those of the same calls without a jit. */
+static void
+run_jit(size_t i, int x, int w, int b)
+{
+    static uint8_t want[MAX_BYTES], got[MAX_BYTES];
+    struct bell_jit_desc desc = {sizeof(desc), "program", call_program,
+                                 &i,           4,         1};
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
+    struct bell_jit *jit;
+    char name[96];
+    size_t n, k;
+
+    snprintf(name, sizeof(name), "jit of %s, x %d, w %d, b %d",
+             programs[i].name, x, w, b);
+    expect_ok(bell_jit_create(many, &desc, &jit));
+    for (k = 0; k < 3; k++) {
+        struct leaves l;
+        tensor in[4], out;
+
+        expect_ok(bell_scope_begin(many));
+        make_leaves(many, x, w, b, &l);
+        if (k == 2) /* other values */
+            l.x = bell_sub(l.x, bell_mul_scalar(l.x, 2));
+        n = read_values(programs[i].run(&l), name, want);
+        memcpy(in, &l, sizeof(in));
+        bell_manual_seed(many, 3);
+        expect_ok(bell_jit_call(jit, in, &out));
+        assert_int_equal(read_values(out, name, got), n);
+        compare(name, false, n, want, got);
+        expect_ok(bell_scope_end(many));
+    }
+    bell_jit_get_info(jit, &info);
+    assert_int_equal(info.n_captures, 1);
+    bell_jit_destroy(jit);
+}
+
+/* Those that a function cannot do while it is captured. */
+static bool
+is_jit(size_t i)
+{
+    return programs[i].run != p_random; /* it sets the seed */
+}
+
+static void
+test_jits(void **state)
+{
+    static const int layouts[][3] = {
+        {0, WHOLE, WHOLE}, {1, 0, WHOLE}, {0, 1, 0}, {WHOLE, WHOLE, WHOLE}};
+    size_t i, k, n = is_simulated() ? 2 : ARRAY_LEN(layouts);
+
+    (void)state;
+    for (k = 0; k < n; k++) {
+        for (i = 0; i < ARRAY_LEN(programs); i++) {
+            if (is_jit(i) && !(is_simulated() && programs[i].is_slow))
+                run_jit(i, layouts[k][0], layouts[k][1], layouts[k][2]);
+        }
+    }
+}
+
 static void
 test_programs(void **state)
 {
@@ -512,6 +585,15 @@ test_programs(void **state)
     (void)state;
     for (i = 0; i < n; i++)
         run_all(layouts[i][0], layouts[i][1], layouts[i][2]);
+}
+
+static uint64_t
+splits(void)
+{
+    struct bell_stats stats = {.struct_size = sizeof(stats)};
+
+    bell_context_stats(many, &stats);
+    return stats.n_splits;
 }
 
 /* ---- training ------------------------------------------------------------ */
@@ -550,6 +632,7 @@ train(struct bell_context *c, const char *axis, bool split, bool adam,
 
         expect_ok(bell_scope_begin(c));
         x = axis ? bell_shard(l.x, axis, 0) : l.x;
+        bell_optimizer_zero_grad(opt);
         loss = bell_cross_entropy(bell_add(bell_matmul(x, l.w), l.b), l.i, 0,
                                   -100, BELL_MEAN);
         expect_ok(bell_backward(loss));
@@ -560,6 +643,130 @@ train(struct bell_context *c, const char *axis, bool split, bool adam,
     expect_ok(bell_read(l.w, out_w, COLS * ROWS * sizeof(*out_w)));
     bell_optimizer_destroy(opt);
     expect_ok(bell_scope_end(c));
+}
+
+static void expect_axis(tensor t, int32_t axis);
+
+struct trainee {
+    struct leaves l;
+    struct bell_optimizer *opt;
+    const char *axis;
+};
+
+static bell_status
+train_once(struct bell_context *c, void *user, tensor const *in, tensor *out)
+{
+    struct trainee *t = user;
+    tensor x = bell_shard(in[0], t->axis, 0), drop;
+
+    drop = bell_gt(bell_rand(c, BELL_DIMS(ROWS, COLS), BELL_FLOAT32),
+                   bell_scalar(c, 0.25));
+    x = bell_mul(x, bell_cast(drop, BELL_FLOAT32));
+    *out = bell_cross_entropy(bell_add(bell_matmul(x, t->l.w), t->l.b), t->l.i,
+                              0, -100, BELL_MEAN);
+    bell_optimizer_zero_grad(t->opt);
+    BELL_TRY(bell_backward(*out));
+    return bell_optimizer_step(t->opt, out, 1);
+}
+
+/* A training step as a graph: losses and parameters have the bits of the same
+ * calls without a jit; and so has the next step without one. */
+static void
+train_jit(bool split, bool is_jit_used, float *losses, float *out_w)
+{
+    struct bell_adam_options options = {.struct_size = sizeof(options)};
+    struct trainee t = {.axis = "data"};
+    struct bell_jit_desc desc = {sizeof(desc), "step", train_once, &t, 1, 1};
+    struct bell_jit *jit;
+    tensor params[2], loss;
+    float x[ROWS * COLS];
+    uint64_t first = 0;
+    int step;
+
+    expect_ok(bell_scope_begin(many));
+    bell_manual_seed(many, 9);
+    make_leaves(many, WHOLE, WHOLE, WHOLE, &t.l);
+    /* whole at each place, as a jit has it: without that the host writes
+     * parts, of which kernels may add in another order */
+    expect_ok(bell_read(t.l.x, x, sizeof(x)));
+    t.l.w = bell_mul_scalar(t.l.w, 0.0625);
+    if (split)
+        t.l.w = bell_shard(t.l.w, t.axis, 1);
+    params[0] = t.l.w;
+    params[1] = t.l.b;
+    expect_ok(bell_realize(params, 2));
+    bell_requires_grad(t.l.w, true);
+    bell_requires_grad(t.l.b, true);
+    expect_ok(bell_adam_create(params, 2, &options, &t.opt));
+    expect_ok(bell_jit_create(many, &desc, &jit));
+    for (step = 0; step < STEPS; step++) {
+        expect_ok(bell_scope_begin(many));
+        if (is_jit_used && step < STEPS - 1)
+            expect_ok(bell_jit_call(jit, &t.l.x, &loss));
+        else
+            expect_ok(train_once(many, &t, &t.l.x, &loss));
+        expect_ok(bell_read(loss, &losses[step], sizeof(losses[0])));
+        if (step > 1 && step < STEPS - 1) /* from the second step on */
+            assert_int_equal(splits(), first);
+        first = splits();
+        expect_ok(bell_scope_end(many));
+    }
+    expect_ok(bell_read(t.l.w, out_w, COLS * ROWS * sizeof(*out_w)));
+    bell_jit_destroy(jit);
+    bell_optimizer_destroy(t.opt);
+    expect_ok(bell_scope_end(many));
+}
+
+static void
+test_training_jit(void **state)
+{
+    float want[STEPS], got[STEPS], want_w[COLS * ROWS], got_w[COLS * ROWS];
+    int split;
+
+    (void)state;
+    for (split = 0; split < 2; split++) {
+        train_jit(split, false, want, want_w);
+        train_jit(split, true, got, got_w);
+        compare("losses of a jit", false, sizeof(want), (uint8_t *)want,
+                (uint8_t *)got);
+        compare("weights of a jit", false, sizeof(want_w), (uint8_t *)want_w,
+                (uint8_t *)got_w);
+    }
+}
+
+/* An input in another layout is captured for anew; numbers are fed. */
+static void
+test_jit_inputs(void **state)
+{
+    static const int layouts[] = {0, 0, 1, WHOLE, 0};
+    static const uint32_t captures[] = {1, 1, 2, 3, 4};
+    size_t i, add = 1;
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
+    struct bell_jit_desc desc = {sizeof(desc), "add", call_program, &add, 4, 1};
+    float want[ROWS * COLS], got[ROWS * COLS];
+    struct bell_jit *jit;
+
+    (void)state;
+    assert_string_equal(programs[add].name, "add");
+    expect_ok(bell_jit_create(many, &desc, &jit));
+    for (i = 0; i < ARRAY_LEN(layouts); i++) {
+        struct leaves l;
+        tensor in[4], out;
+
+        expect_ok(bell_scope_begin(many));
+        make_leaves(many, layouts[i], WHOLE, WHOLE, &l);
+        expect_ok(bell_read(bell_add(l.x, bell_t(l.w)), want, sizeof(want)));
+        l.x = bell_neg(bell_neg(l.x)); /* not realized */
+        memcpy(in, &l, sizeof(in));
+        expect_ok(bell_jit_call(jit, in, &out));
+        expect_axis(out, layouts[i]);
+        expect_ok(bell_read(out, got, sizeof(got)));
+        assert_memory_equal(want, got, sizeof(want));
+        bell_jit_get_info(jit, &info);
+        assert_int_equal(info.n_captures, captures[i]);
+        expect_ok(bell_scope_end(many));
+    }
+    bell_jit_destroy(jit);
 }
 
 static void
@@ -610,13 +817,15 @@ part_bytes(uint64_t size, uint64_t inner)
 static void
 expect_axis(tensor t, int32_t axis)
 {
-    uint64_t n = bell_mesh_places(many);
+    uint64_t n = bell_mesh_places(many), bytes = bell_nbytes(t), size;
 
-    expect_layout(t, axis, WHOLE,
-                  axis == WHOLE ? bell_nbytes(t) : bell_nbytes(t) / n);
+    if (axis != WHOLE) {
+        size = (uint64_t)bell_size(t, axis);
+        bytes = bytes / size * ((size + n - 1) / n);
+    }
+    expect_layout(t, axis, WHOLE, bytes);
     expect_ok(bell_realize1(t));
-    expect_layout(t, axis, WHOLE,
-                  axis == WHOLE ? bell_nbytes(t) : bell_nbytes(t) / n);
+    expect_layout(t, axis, WHOLE, bytes);
 }
 
 static void
@@ -635,7 +844,9 @@ test_layouts(void **state)
     expect_axis(x, 0);
     expect_axis(bell_neg(x), 0);
     expect_axis(bell_t(x), 1);
-    expect_axis(bell_reshape(x, BELL_DIMS(ROWS * COLS)), 0);
+    /* parts of rows are parts of all, where they are equal */
+    expect_axis(bell_reshape(x, BELL_DIMS(ROWS * COLS)),
+                ROWS % bell_mesh_places(many) ? WHOLE : 0);
     expect_axis(bell_reshape(x, BELL_DIMS(ROWS, 1, 2, COLS / 2)), 0);
     expect_axis(bell_sum(x, BELL_DIMS(1), false), 0);
     expect_axis(bell_cumsum(x, 1), 0);
@@ -698,7 +909,7 @@ static void
 test_shared_memory(void **state)
 {
     uint32_t n = bell_mesh_places(many), i;
-    float values[4 * BELL_MESH_AXES * 2], got[2][ARRAY_LEN(values)];
+    float values[4 * BELL_MESH_PLACES], got[2][ARRAY_LEN(values)];
     tensor x, both[2];
 
     (void)state;
@@ -740,15 +951,6 @@ test_same_parts(void **state)
         assert_true(got[i] == 1);
     expect_ok(bell_read(both[1], got, 16));
     expect_ok(bell_scope_end(many));
-}
-
-static uint64_t
-splits(void)
-{
-    struct bell_stats stats = {.struct_size = sizeof(stats)};
-
-    bell_context_stats(many, &stats);
-    return stats.n_splits;
 }
 
 /* A number, an offset and two pads that are one at first. */
@@ -1038,6 +1240,7 @@ test_refused(void **state)
                                      .fields = &field,
                                      .n_fields = 1};
     struct bell_loader *loader;
+    struct bell_jit_save_desc save = {.struct_size = sizeof(save)};
     struct bell_jit *jit;
     struct leaves l;
     tensor x;
@@ -1068,8 +1271,10 @@ test_refused(void **state)
         bell_assign_slice(x, BELL_DIMS(1, 0),
                           bell_ones(many, BELL_DIMS(2, COLS), BELL_FLOAT32)),
         "split along an axis of the part");
-    expect_fails(bell_jit_create(many, &desc, &jit), BELL_E_UNSUPPORTED,
-                 "a jit is for one device");
+    expect_ok(bell_jit_create(many, &desc, &jit));
+    expect_fails(bell_jit_save(jit, &l.x, &save, "/tmp/no-such-bundle"),
+                 BELL_E_UNSUPPORTED, "a bundle is for one device");
+    bell_jit_destroy(jit);
     expect_fails(bell_loader_create(many, &loads, &loader), BELL_E_UNSUPPORTED,
                  "loaders are for one device");
     expect_ok(bell_scope_end(many));
@@ -1182,6 +1387,10 @@ main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_programs, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_training, open_both, close_both),
+        cmocka_unit_test_setup_teardown(test_jits, open_both, close_both),
+        cmocka_unit_test_setup_teardown(test_training_jit, open_both,
+                                        close_both),
+        cmocka_unit_test_setup_teardown(test_jit_inputs, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_layouts, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_uneven, open_both, close_both),
         cmocka_unit_test_setup_teardown(test_shared_memory, open_both,

@@ -523,9 +523,9 @@ verb_fuzz(int argc, char **argv)
                                   1)
         code = tool_usage(s->opts.json,
                           "fuzz: --grad, --vary, --jit, --symbols or --each");
-    if (code == TOOL_GO_ON && s->opts.mesh && (s->opts.jit || s->opts.symbols))
-        code = tool_usage(s->opts.json, "fuzz: --mesh with --jit or --symbols, "
-                                        "which are for one device");
+    if (code == TOOL_GO_ON && s->opts.mesh && s->opts.symbols)
+        code = tool_usage(s->opts.json, "fuzz: --mesh with --symbols, which "
+                                        "are for one device");
     if (code == TOOL_GO_ON && s->opts.failing_memory && !s->opts.each)
         code = tool_usage(s->opts.json, "fuzz: --failing-memory needs --each");
     if (code == TOOL_GO_ON && s->opts.failing_memory && s->opts.dump)
