@@ -406,6 +406,78 @@ hcq_collective_explain(const struct hcq_collective_desc *desc,
     return status;
 }
 
+static bell_status
+check_box(const struct hcq_collective_box *box, enum hcq_collective_kind kind,
+          enum hcq_collective_algorithm by, enum hcq_dtype dtype,
+          uint64_t count)
+{
+    uint64_t n_bytes;
+
+    if (!box)
+        return bell_fail(BELL_BAD_MISSING, "collective: the box is NULL");
+    if (box->struct_size < sizeof(*box) || box->kind < HCQ_LINK_PCIE ||
+        box->kind >= HCQ_LINK_KIND_COUNT || box->bytes_per_s == 0 ||
+        kind >= HCQ_COLLECTIVE_KIND_COUNT ||
+        by >= HCQ_COLLECTIVE_ALGORITHM_COUNT || dtype >= HCQ_DTYPE_COUNT)
+        return bell_fail(BELL_BAD_VALUE,
+                         "collective: a box of %u bytes, %zu are known, with "
+                         "links of kind %u and %llu bytes/s; collective %u, "
+                         "algorithm %u, dtype %u",
+                         box->struct_size, sizeof(*box), box->kind,
+                         (unsigned long long)box->bytes_per_s, kind, by, dtype);
+    if (box->n_ranks == 0 || box->n_ranks > RANKS_MAX)
+        return bell_fail(BELL_BAD_SIZE, "%s: %u ranks, expected 1 to %u",
+                         hcq_collective_kind_name(kind), box->n_ranks,
+                         RANKS_MAX);
+    if (__builtin_mul_overflow(
+            count, (uint64_t)box->n_ranks * hcq_dtype_bytes(dtype) * 4,
+            &n_bytes) ||
+        n_bytes > INT64_MAX)
+        return bell_fail(BELL_BAD_SIZE, "%s: %llu elements are too many",
+                         hcq_collective_kind_name(kind),
+                         (unsigned long long)count);
+    return BELL_OK;
+}
+
+bell_status
+hcq_collective_predict(const struct hcq_collective_box *box,
+                       enum hcq_collective_kind kind,
+                       enum hcq_collective_algorithm by, enum hcq_dtype dtype,
+                       uint64_t count, struct hcq_collective_info *out_info)
+{
+    struct hcq_collective *c;
+    struct coll_task *t;
+    bell_status status;
+    uint32_t r;
+
+    if (!out_info)
+        return bell_fail(BELL_BAD_MISSING, "collective: the result is NULL");
+    BELL_TRY(check_box(box, kind, by, dtype, count));
+    c = host_calloc(1, sizeof(*c));
+    if (!c)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a collective");
+    t = &c->task;
+    t->kind = kind;
+    t->dtype = dtype;
+    t->count = count;
+    t->elem_bytes = hcq_dtype_bytes(dtype);
+    t->n = box->n_ranks;
+    t->target = box->n_ranks - 1;
+    t->has_root_out = has_root(kind);
+    t->has_team = box->has_team && box->n_ranks > 1;
+    t->is_near = box->waits_near;
+    for (r = 0; r < t->n; r++)
+        t->in_place[r] =
+            kind != HCQ_COLLECTIVE_ALL_TO_ALL && kind != HCQ_COLLECTIVE_SEND;
+    coll_make_links(t, box);
+    status = choose_plan(t, by, &c->plan, &c->info);
+    if (status == BELL_OK)
+        hcq_give_info(out_info, &c->info, sizeof(c->info));
+    coll_plan_fini(&c->plan);
+    host_free(c);
+    return status;
+}
+
 void
 hcq_collective_get_info(const struct hcq_collective *c,
                         struct hcq_collective_info *out_info)

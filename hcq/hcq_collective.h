@@ -240,6 +240,26 @@ BELL_MUST_CHECK bell_status
 hcq_collective_explain(const struct hcq_collective_desc *desc,
                        struct hcq_collective_info *out_info);
 
+/* Devices that are alike and need not be there: each pair has such a link. */
+struct hcq_collective_box {
+    uint32_t struct_size;
+    uint32_t n_ranks;        /* 1 to HCQ_COLLECTIVE_RANKS_MAX */
+    enum hcq_link_kind kind; /* HCQ_LINK_PCIE and what follows it */
+    /* In one direction: of XGMI the link of a pair, of others all that a device
+     * has. Not 0. */
+    uint64_t bytes_per_s;
+    bool has_team;   /* a switch adds: HCQ_COLLECTIVE_NVLS has a time */
+    bool waits_near; /* signals lie in the memory of who waits */
+};
+
+/* hcq_collective_explain for such devices, in place where the kind can be; the
+ * root is rank 0, the target the last one. BELL_E_INVALID: a value is not as
+ * above, or the size overflows. BELL_E_UNSUPPORTED as there. */
+BELL_MUST_CHECK bell_status hcq_collective_predict(
+    const struct hcq_collective_box *box, enum hcq_collective_kind kind,
+    enum hcq_collective_algorithm by, enum hcq_dtype dtype, uint64_t count,
+    struct hcq_collective_info *out_info);
+
 /* The same of one that was added. */
 void hcq_collective_get_info(const struct hcq_collective *collective,
                              struct hcq_collective_info *out_info);

@@ -114,6 +114,10 @@ coll_from(const struct coll_plan *plan, const struct coll_step *step,
 BELL_MUST_CHECK bell_status coll_find_links(
     const struct hcq_collective_rank *ranks, struct coll_task *task);
 
+/* The links of a box, between task->n ranks. */
+void coll_make_links(struct coll_task *task,
+                     const struct hcq_collective_box *box);
+
 /* Whether the devices may form a team: BELL_E_UNSUPPORTED says why not. */
 BELL_MUST_CHECK bell_status
 coll_check_team(const struct hcq_collective_rank *ranks, uint32_t n);

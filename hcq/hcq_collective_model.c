@@ -99,6 +99,29 @@ coll_find_links(const struct hcq_collective_rank *ranks, struct coll_task *t)
     return BELL_OK;
 }
 
+void
+coll_make_links(struct coll_task *t, const struct hcq_collective_box *box)
+{
+    struct hcq_device_link link = {
+        .struct_size = sizeof(link),
+        .kind = box->kind,
+        .hops = 1,
+        .bytes_per_s = box->bytes_per_s,
+        .reads = true,
+        .writes = true,
+    };
+    uint32_t a, b;
+
+    for (a = 0; a < t->n; a++) {
+        t->host_rate[a] = assumed_rates[HCQ_LINK_HOST];
+        t->is_host_assumed[a] = true;
+        for (b = 0; b < t->n; b++) {
+            if (a != b)
+                take_link(t, a, b, &link);
+        }
+    }
+}
+
 bell_status
 coll_check_team(const struct hcq_collective_rank *ranks, uint32_t n)
 {

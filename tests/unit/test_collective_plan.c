@@ -173,6 +173,24 @@ test_choice(void **state)
     assert_int_equal(info.scratch_bytes, 4 * N * 16);
 }
 
+/* What is asked for takes as long between devices that are not there. */
+static void
+expect_predicted(uint64_t bytes_per_s, double want_ns)
+{
+    struct hcq_collective_box box = {.struct_size = sizeof(box),
+                                     .n_ranks = desc.n_ranks,
+                                     .kind = HCQ_LINK_NVLINK,
+                                     .bytes_per_s = bytes_per_s,
+                                     .has_team = true,
+                                     .waits_near = true};
+    struct hcq_collective_info other = {.struct_size = sizeof(other)};
+
+    expect_ok(hcq_collective_predict(&box, desc.kind, desc.algorithm,
+                                     desc.dtype, desc.count, &other));
+    assert_true(other.predicted_ns > 0.999 * want_ns &&
+                other.predicted_ns < 1.001 * want_ns);
+}
+
 /* By the model, a box of eight H100: one hop where sizes are small, and large
  * ones as fast as links of 450 GB/s each way allow. */
 static void
@@ -216,6 +234,11 @@ test_box(void **state)
     assert_int_equal(info.algorithm, HCQ_COLLECTIVE_NVLS);
     assert_true(info.predicted_ns >= bound_ns * 0.999);
     assert_true(info.predicted_ns <= bound_ns * 1.05);
+    expect_predicted(450000000000ull, info.predicted_ns);
+    desc.algorithm = HCQ_COLLECTIVE_AUTO;
+    expect_ok(hcq_collective_explain(&desc, &info));
+    expect_predicted(450000000000ull, info.predicted_ns);
+    desc.algorithm = HCQ_COLLECTIVE_NVLS;
     desc.dtype = HCQ_DTYPE_I8;
     expect_fails(hcq_collective_explain(&desc, &info), BELL_E_UNSUPPORTED,
                  "all-reduce by nvls: a switch does not add int8");
@@ -224,6 +247,57 @@ test_box(void **state)
                  "broadcast: there is no nvls algorithm for it");
     for (r = 0; r < 8; r++)
         hcq_device_close(box[r].dev);
+}
+
+/* Devices that are not there: bytes by formula, and what is refused. */
+static void
+test_predict(void **state)
+{
+    struct hcq_collective_box box = {.struct_size = sizeof(box),
+                                     .kind = HCQ_LINK_XGMI,
+                                     .bytes_per_s = 48000000000ull};
+    double last_ns = 0;
+    uint32_t n;
+
+    (void)state;
+    info.struct_size = sizeof(info);
+    for (n = 1; n <= 8; n++) {
+        box.n_ranks = n;
+        expect_ok(hcq_collective_predict(&box, HCQ_COLLECTIVE_ALL_REDUCE,
+                                         HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32,
+                                         840 * 64 * 1024, &info));
+        assert_true(info.total_bytes == 2ull * (n - 1) * 840 * 256 * 1024);
+        assert_true(info.is_rate_known);
+        assert_true(info.times_ns[HCQ_COLLECTIVE_NVLS] == 0);
+        /* each pair has a link: more of them are faster */
+        if (n > 2)
+            assert_true(info.predicted_ns < last_ns);
+        last_ns = info.predicted_ns;
+    }
+    box.n_ranks = HCQ_COLLECTIVE_RANKS_MAX + 1;
+    expect_fails(hcq_collective_predict(&box, HCQ_COLLECTIVE_ALL_REDUCE,
+                                        HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32, 8,
+                                        &info),
+                 BELL_E_INVALID, "all-reduce: 65 ranks, expected 1 to 64");
+    box.n_ranks = 2;
+    box.kind = HCQ_LINK_HOST;
+    expect_fails(hcq_collective_predict(&box, HCQ_COLLECTIVE_ALL_REDUCE,
+                                        HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32, 8,
+                                        &info),
+                 BELL_E_INVALID, "with links of kind 1");
+    box.kind = HCQ_LINK_NVLINK;
+    expect_fails(hcq_collective_predict(&box, HCQ_COLLECTIVE_SEND,
+                                        HCQ_COLLECTIVE_RING, HCQ_DTYPE_F32, 8,
+                                        &info),
+                 BELL_E_UNSUPPORTED, "send: there is no ring algorithm for it");
+    expect_fails(hcq_collective_predict(&box, HCQ_COLLECTIVE_ALL_REDUCE,
+                                        HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32,
+                                        UINT64_MAX / 8, &info),
+                 BELL_E_INVALID, "elements are too many");
+    expect_fails(hcq_collective_predict(NULL, HCQ_COLLECTIVE_ALL_REDUCE,
+                                        HCQ_COLLECTIVE_AUTO, HCQ_DTYPE_F32, 8,
+                                        &info),
+                 BELL_E_INVALID, "the box is NULL");
 }
 
 /* Who is behind no switch that adds, and why. */
@@ -677,6 +751,7 @@ main(void)
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_choice),
         cmocka_unit_test(test_box),
+        cmocka_unit_test(test_predict),
         cmocka_unit_test(test_alone),
         cmocka_unit_test(test_small_info),
         cmocka_unit_test(test_refusals),
