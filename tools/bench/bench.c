@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "tools/machine/print.h"
 #include "tools/machine/sensors.h"
+#include "tools/plan/plan.h"
 #include "tools/tools.h"
 
 /* Passes: the middle ones of their figures tell; small sizes need fewer. */
@@ -750,6 +751,20 @@ run_bench(const struct bench_options *options)
     return code;
 }
 
+/* Whether the prediction of a model is asked for, which measures nothing. */
+static bool
+asks_for_model(int argc, char **argv)
+{
+    int i;
+
+    for (i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--model") == 0 ||
+            strncmp(argv[i], "--model=", 8) == 0)
+            return true;
+    }
+    return false;
+}
+
 int
 verb_bench(int argc, char **argv)
 {
@@ -790,10 +805,15 @@ verb_bench(int argc, char **argv)
     };
     int code;
 
-    code = tool_parse("bench [DEVICE] [SUITE...] [options]\n\n"
+    if (asks_for_model(argc, argv))
+        return plan_verb(argc, argv);
+    code = tool_parse("bench [DEVICE] [SUITE...] [options]\n"
+                      "       doorbell bench --model NAME [options]\n\n"
                       "What a device and the way to it cost: medians and what "
                       "they scatter by, of\nstarts, launches, replays, copies, "
-                      "memory, operations and compiling.",
+                      "memory, operations and compiling. With\n--model a "
+                      "prediction of training on many GPUs (bench --model x "
+                      "-h).",
                       opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;
