@@ -24,6 +24,7 @@
 
 struct bench_options {
     const char *device, *only, *save, *against, *math, *html, *algorithm;
+    const char *model; /* where it is given plan_verb reads the options */
     enum hcq_collective_algorithm by; /* that `algorithm` names */
     struct tool_list suites;
     double budget_s, threshold_percent; /* 0: none was given */
@@ -788,6 +789,8 @@ verb_bench(int argc, char **argv)
          "over all rows (default: 12; of small sizes 2)"},
         {"--quick", NULL, TOOL_OPT_FLAG, &options.quick, 0, 0,
          "small sizes, as for simulated devices: to try it out"},
+        {"--model", "NAME", TOOL_OPT_STRING, &options.model, 0, 0,
+         "predicts training on many GPUs instead: bench --model NAME -h"},
         {"--save", "FILE", TOOL_OPT_STRING, &options.save, 0, 0,
          "also writes the JSON document there"},
         {"--html", "FILE", TOOL_OPT_STRING, &options.html, 0, 0,
@@ -811,9 +814,7 @@ verb_bench(int argc, char **argv)
                       "       doorbell bench --model NAME [options]\n\n"
                       "What a device and the way to it cost: medians and what "
                       "they scatter by, of\nstarts, launches, replays, copies, "
-                      "memory, operations and compiling. With\n--model a "
-                      "prediction of training on many GPUs (bench --model x "
-                      "-h).",
+                      "memory, operations and compiling.",
                       opts, ARRAY_LEN(opts), argc, argv);
     if (code != TOOL_GO_ON)
         return code;
