@@ -572,6 +572,7 @@ test_random_layouts(void **state)
         }
         expect_near("memory", x.memory_bytes, sum, 1e-12);
         assert_true(x.utilisation > 0 && x.utilisation < h100->share[0]);
+        assert_true(plan_least_s(h100, llama, &layout) <= x.step_s);
         expect_order(&layout, &x);
     }
 }
@@ -582,7 +583,8 @@ test_search(void **state)
 {
     struct plan_choice choices[8];
     struct plan_layout fixed = plain(1, 1, 1);
-    size_t n, i;
+    struct plan_prediction x;
+    size_t n, i, k;
 
     (void)state;
     fixed.batch = 128;
@@ -591,15 +593,29 @@ test_search(void **state)
     for (i = 0; i < n; i++) {
         const struct plan_layout *l = &choices[i].layout;
 
-        assert_int_equal(l->data * l->tensor * l->pipeline, 64);
+        assert_int_equal(l->data * l->context * l->tensor * l->pipeline, 64);
         assert_true(choices[i].prediction.memory_bytes <=
                     choices[i].prediction.capacity_bytes);
         if (i > 0) {
             assert_true(choices[i].prediction.step_s >=
                         choices[i - 1].prediction.step_s);
-            assert_memory_not_equal(l, &choices[i - 1].layout, sizeof(*l));
+        }
+        expect_ok(plan_predict(h100, llama, l, &x));
+        expect_near("what is found", choices[i].prediction.step_s, x.step_s,
+                    1e-12);
+        assert_true(plan_least_s(h100, llama, l) < x.step_s);
+        for (k = 0; k < i; k++) {
+            const struct plan_layout *other = &choices[k].layout;
+
+            assert_false(l->data == other->data && l->tensor == other->tensor &&
+                         l->pipeline == other->pipeline);
         }
     }
+    /* the best one is the same however many are asked for */
+    x = choices[0].prediction;
+    expect_ok(plan_search(h100, llama, &fixed, 64, choices, 1, &n));
+    assert_int_equal(n, 1);
+    assert_true(choices[0].prediction.step_s == x.step_s);
     fixed.batch = 1;
     expect_ok(plan_search(a100, plan_model_find("megatron-1t"), &fixed, 8,
                           choices, 8, &n));

@@ -1,7 +1,7 @@
 /* Which layouts can be, and which are fast. */
 #include "tools/plan/plan.h"
 
-#include <string.h>
+#include <math.h>
 
 #include "base/bits.h"
 
@@ -109,26 +109,72 @@ plan_check(const struct plan_machine *machine, const struct plan_model *model,
 
 /* ---- the search ---------------------------------------------------------- */
 
+/* Of stages, and devices that share a sequence, at most. */
+#define PARTS_MAX   8
+#define CONTEXT_MAX 4
+
 struct search {
     struct plan_choice *choices;
     size_t n, most;
 };
 
+/* Whether both put the same ranks to the same axes. */
+static bool
+is_same_grid(const struct plan_layout *a, const struct plan_layout *b)
+{
+    return a->data == b->data && a->tensor == b->tensor &&
+           a->pipeline == b->pipeline && a->context == b->context;
+}
+
+/* The slowest that is kept, if there is no room for more. */
+static double
+limit_s(const struct search *search)
+{
+    return search->n < search->most
+               ? INFINITY
+               : search->choices[search->n - 1].prediction.step_s;
+}
+
+/* In order of time, the best one of each grid. */
 static void
 keep_choice(struct search *search, const struct plan_choice *choice)
 {
-    size_t at = search->n;
+    struct plan_choice *list = search->choices;
+    double step_s = choice->prediction.step_s;
+    size_t old, at;
 
-    while (at > 0 && search->choices[at - 1].prediction.step_s >
-                         choice->prediction.step_s)
-        at--;
-    if (at == search->most)
+    for (old = 0; old < search->n; old++) {
+        if (is_same_grid(&list[old].layout, &choice->layout))
+            break;
+    }
+    if (step_s >=
+        (old < search->n ? list[old].prediction.step_s : limit_s(search)))
         return;
-    if (search->n < search->most)
+    if (old == search->n && search->n < search->most)
         search->n++;
-    memmove(&search->choices[at + 1], &search->choices[at],
-            (search->n - at - 1) * sizeof(*choice));
-    search->choices[at] = *choice;
+    else if (old == search->n)
+        old--;
+    for (at = old; at > 0 && list[at - 1].prediction.step_s > step_s; at--)
+        list[at] = list[at - 1];
+    list[at] = *choice;
+}
+
+/* The choice as it is, if it fits. Plans of exchanges take most of the time, so
+ * what cannot be among the best is known before. */
+static bell_status
+try_one(const struct plan_machine *machine, const struct plan_model *model,
+        struct plan_choice *choice, struct search *search)
+{
+    struct plan_prediction *x = &choice->prediction;
+
+    plan_memory(machine, model, &choice->layout, x);
+    if (x->memory_bytes > x->capacity_bytes)
+        return BELL_OK;
+    if (plan_least_s(machine, model, &choice->layout) >= limit_s(search))
+        return BELL_OK;
+    BELL_TRY(plan_predict(machine, model, &choice->layout, x));
+    keep_choice(search, choice);
+    return BELL_OK;
 }
 
 /* Over what does not change who is where. */
@@ -136,26 +182,38 @@ static bell_status
 try_grid(const struct plan_machine *machine, const struct plan_model *model,
          struct plan_choice *choice, struct search *search)
 {
-    static const enum plan_checkpoint checkpoints[] = {PLAN_KEEP_ALL,
+    static const enum plan_checkpoint checkpoints[] = {PLAN_KEEP_ALL, PLAN_HALF,
                                                        PLAN_FULL};
-    struct plan_layout *layout = &choice->layout;
+    struct plan_layout *l = &choice->layout;
     size_t i;
 
-    for (layout->zero = 0; layout->zero <= 3; layout->zero++) {
-        if (layout->zero > 0 && layout->data * layout->context == 1)
-            break;
-        for (i = 0; i < ARRAY_LEN(checkpoints); i++) {
-            layout->checkpoint = checkpoints[i];
-            for (layout->micro = 1; layout->micro <= 4; layout->micro *= 2) {
-                if (layout->batch % (layout->data * layout->micro))
-                    break;
-                BELL_TRY(
-                    plan_predict(machine, model, layout, &choice->prediction));
-                if (choice->prediction.memory_bytes <=
-                    choice->prediction.capacity_bytes)
-                    keep_choice(search, choice);
+    for (l->micro = 1; l->micro <= 4; l->micro *= 2) {
+        if (plan_check(machine, model, l) != BELL_OK)
+            continue;
+        for (l->zero = 0; l->zero <= 3; l->zero++) {
+            if (l->zero > 0 && l->data * l->context == 1)
+                break;
+            for (i = 0; i < ARRAY_LEN(checkpoints); i++) {
+                l->checkpoint = checkpoints[i];
+                BELL_TRY(try_one(machine, model, choice, search));
             }
         }
+        l->zero = 0;
+    }
+    return BELL_OK;
+}
+
+/* Over the parts of a stage. */
+static bell_status
+try_parts(const struct plan_machine *machine, const struct plan_model *model,
+          struct plan_choice *choice, struct search *search)
+{
+    struct plan_layout *l = &choice->layout;
+    uint32_t most = l->pipeline > 1 ? PARTS_MAX : 1, v;
+
+    for (v = 1; v <= most; v++) {
+        l->interleave = v;
+        BELL_TRY(try_grid(machine, model, choice, search));
     }
     return BELL_OK;
 }
@@ -167,26 +225,22 @@ plan_search(const struct plan_machine *machine, const struct plan_model *model,
 {
     struct search search = {choices, 0, most};
     struct plan_choice one = {.layout = *fixed};
-    struct plan_layout *layout = &one.layout;
-    uint32_t t, p;
+    struct plan_layout *l = &one.layout;
+    uint32_t t, c, p;
 
-    layout->interleave = 1;
-    layout->context = 1;
     for (t = 1; t <= machine->n_per_node && t <= n_devices; t++) {
-        if (n_devices % t)
-            continue;
-        for (p = 1; p <= model->n_layers && p <= n_devices / t; p++) {
-            if (n_devices / t % p || model->n_layers % p)
-                continue;
-            layout->tensor = t;
-            layout->pipeline = p;
-            layout->data = n_devices / t / p;
-            layout->sequence = t > 1 && layout->length % t == 0;
-            layout->zero = 0;
-            layout->checkpoint = PLAN_KEEP_ALL;
-            layout->micro = 1;
-            if (plan_check(machine, model, layout) == BELL_OK)
-                BELL_TRY(try_grid(machine, model, &one, &search));
+        for (c = 1; c <= CONTEXT_MAX; c *= 2) {
+            for (p = 1; p <= model->n_layers; p++) {
+                if (n_devices % (t * c * p))
+                    continue;
+                l->tensor = t;
+                l->context = c;
+                l->pipeline = p;
+                l->data = n_devices / t / c / p;
+                l->sequence = t > 1 && l->length / c % t == 0;
+                l->zero = 0;
+                BELL_TRY(try_parts(machine, model, &one, &search));
+            }
         }
     }
     *out_n = search.n;

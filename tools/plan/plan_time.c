@@ -416,23 +416,50 @@ find_rates(const struct plan_machine *machine, const struct plan_model *model,
     out->utilisation = out->model_tflops * 1e12 / peak(machine, layout->dtype);
 }
 
+/* Computing alone; *out begins as 0. */
+static void
+start_step(const struct plan_machine *machine, const struct plan_model *model,
+           const struct plan_layout *layout, struct layer_times *layer,
+           struct stage *stage, struct plan_prediction *out)
+{
+    memset(stage, 0, sizeof(*stage));
+    stage->layers = plan_stage_layers(model, layout);
+    stage->n_micro = (double)layout->batch / layout->data / layout->micro;
+    out->n_micro = stage->n_micro;
+    find_layer(machine, model, layout, layer);
+    find_stage(machine, model, layout, layer, stage, out);
+}
+
+double
+plan_least_s(const struct plan_machine *machine, const struct plan_model *model,
+             const struct plan_layout *layout)
+{
+    double hops = (layout->pipeline - 1.0) / layout->interleave, sum;
+    struct plan_prediction out = {0};
+    struct layer_times layer;
+    struct stage stage;
+    uint32_t i;
+
+    start_step(machine, model, layout, &layer, &stage, &out);
+    sum = hops * (stage.forward + stage.backward);
+    for (i = 0; i < PLAN_PART_COUNT; i++)
+        sum += out.part_s[i];
+    return sum;
+}
+
 bell_status
 plan_predict(const struct plan_machine *machine, const struct plan_model *model,
              const struct plan_layout *layout, struct plan_prediction *out)
 {
     struct layer_times layer;
-    struct stage stage = {0};
+    struct stage stage;
     double n_devices, boxes, sum = 0;
     uint32_t i;
 
     BELL_TRY(plan_check(machine, model, layout));
     memset(out, 0, sizeof(*out));
     plan_memory(machine, model, layout, out);
-    stage.layers = plan_stage_layers(model, layout);
-    stage.n_micro = (double)layout->batch / layout->data / layout->micro;
-    out->n_micro = stage.n_micro;
-    find_layer(machine, model, layout, &layer);
-    find_stage(machine, model, layout, &layer, &stage, out);
+    start_step(machine, model, layout, &layer, &stage, out);
     BELL_TRY(find_tensor(machine, model, layout, &layer, &stage, out));
     out->part_s[PLAN_TENSOR_WAIT] = stage.n_micro * stage.tensor;
     BELL_TRY(find_context(machine, model, layout, &layer, &stage, out));

@@ -24,10 +24,10 @@ print_layout(const struct plan_layout *l)
 {
     tool_printf("data %u, tensor %u, pipeline %u", l->data, l->tensor,
                 l->pipeline);
-    if (l->context > 1)
-        tool_printf(", context %u", l->context);
     if (l->interleave > 1)
         tool_printf(" in %u parts", l->interleave);
+    if (l->context > 1)
+        tool_printf(", context %u", l->context);
     tool_printf(", ZeRO %u%s, checkpoint %s, micro-batch %u", l->zero,
                 l->sequence ? ", sequence" : "",
                 plan_checkpoint_names[l->checkpoint], l->micro);
