@@ -200,8 +200,8 @@ BELL_MUST_CHECK bell_status plan_predict(const struct plan_machine *machine,
                                          const struct plan_layout *layout,
                                          struct plan_prediction *out);
 
-/* Below the step's time of a layout that passes plan_check: computing alone, and
- * stages that wait for it. */
+/* A bound below the step's time, of a layout that passes plan_check: computing
+ * alone, and stages that wait for it. */
 double plan_least_s(const struct plan_machine *machine,
                     const struct plan_model *model,
                     const struct plan_layout *layout);
@@ -211,11 +211,11 @@ struct plan_choice {
     struct plan_layout layout;
     struct plan_prediction prediction;
 };
-/* The fastest layouts of n_devices that fit, one of each grid, best first: over divisors for
- * tensor (within a box), context (to 4), pipeline and its parts (to 8), ZeRO 0
- * to 3, three ways to checkpoint, and micro-batches of 1, 2 and 4. `fixed` gives
- * batch, length, dtype and the rest. *out_n, at most `most`, says how many
- * there are. */
+/* The fastest layouts of n_devices that fit, one of each grid, best first: over
+ * divisors for tensor (within a box), context (to 4), pipeline and its parts
+ * (to 8), ZeRO 0 to 3, three ways to checkpoint, and micro-batches of 1, 2 and
+ * 4. `fixed` gives batch, length, dtype and the rest. *out_n, at most `most`,
+ * says how many there are. */
 BELL_MUST_CHECK bell_status plan_search(const struct plan_machine *machine,
                                         const struct plan_model *model,
                                         const struct plan_layout *fixed,

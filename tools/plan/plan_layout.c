@@ -109,7 +109,7 @@ plan_check(const struct plan_machine *machine, const struct plan_model *model,
 
 /* ---- the search ---------------------------------------------------------- */
 
-/* Of stages, and devices that share a sequence, at most. */
+/* Parts of a stage, and devices that share a sequence, at most. */
 #define PARTS_MAX   8
 #define CONTEXT_MAX 4
 
