@@ -1095,18 +1095,15 @@ p_run_flushing(const struct lower_program *program, const struct p_buf *bufs,
 /* Range ids of hand-made kernels are below this. */
 #define MAX_RANGE_ID 64
 
-/* The last value of a REDUCE, and the ranges' values it holds for. */
-struct k_memo {
-    int64_t at[MAX_RANGE_ID];
-    lane_value value;
-    int filled;
-};
-
+/* Nodes have values until a range that they vary with takes another. */
 struct k_state {
     struct interp in;
-    int64_t range[MAX_RANGE_ID]; /* by range id */
-    uint64_t *free_ranges;       /* by node id; ~0: not known yet */
-    struct k_memo **memo;        /* by node id, for REDUCEs */
+    int64_t range[MAX_RANGE_ID];  /* by range id */
+    uint64_t *free_ranges;        /* by node id; ~0: not known yet */
+    lane_value *value;            /* by node id */
+    bool *known;                  /* by node id: has `value` */
+    uint32_t *vary[MAX_RANGE_ID]; /* by range id: nodes that vary with it */
+    uint32_t n_vary[MAX_RANGE_ID];
 };
 
 static lane_value k_eval(struct k_state *s, const struct uop *u);
@@ -1130,58 +1127,71 @@ free_ranges(struct k_state *s, const struct uop *u)
     return found;
 }
 
-static lane_value
-k_loop(struct k_state *s, const struct uop *u)
+/* Fills `vary`. */
+static void
+find_varying(struct k_state *s, uint32_t n_nodes)
 {
-    enum uop_op op = u->arg.i;
-    enum uop_dtype dtype = u->dtype;
+    uint64_t set;
+    uint32_t id;
+
+    for (id = 0; id < n_nodes; id++) {
+        set = s->free_ranges[id] == UINT64_MAX ? 0 : s->free_ranges[id];
+        for (; set; set &= set - 1) {
+            uint32_t r = (uint32_t)__builtin_ctzll(set);
+            if (!s->vary[r])
+                s->vary[r] = malloc((n_nodes - id) * sizeof(*s->vary[r]));
+            s->vary[r][s->n_vary[r]++] = id;
+        }
+    }
+}
+
+static void
+set_range(struct k_state *s, const struct uop *range, int64_t value)
+{
+    uint32_t id = uop_range_id(range), i;
+
+    if (s->range[id] == value)
+        return;
+    s->range[id] = value;
+    for (i = 0; i < s->n_vary[id]; i++)
+        s->known[s->vary[id][i]] = false;
+}
+
+/* Gives ranges[n], the last one fastest, their values in turn `i`. */
+static void
+set_ranges(struct k_state *s, const struct uop *const *ranges, uint32_t n,
+           int64_t i)
+{
+    while (n-- > 0) {
+        int64_t size = ranges[n]->src[0]->arg.i;
+        set_range(s, ranges[n], i % size);
+        i /= size;
+    }
+}
+
+static lane_value
+k_reduce(struct k_state *s, const struct uop *u)
+{
     lane_value acc = {.bits = 0};
     int64_t n = 1, i, saved[MAX_RANGE_ID];
-    int first = 1;
     uint32_t j;
 
     memcpy(saved, s->range, sizeof(saved));
     for (j = 1; j < u->n_src; j++)
         n *= u->src[j]->src[0]->arg.i;
     for (i = 0; i < n && !s->in.failed; i++) {
-        int64_t rest = i;
         lane_value x;
-        for (j = u->n_src - 1; j >= 1; j--) {
-            int64_t size = u->src[j]->src[0]->arg.i;
-            s->range[uop_range_id(u->src[j])] = rest % size;
-            rest /= size;
-        }
+        set_ranges(s, &u->src[1], u->n_src - 1, i);
         x = k_eval(s, u->src[0]);
-        acc = first ? x : eval_pair(&s->in, op, dtype, acc, x);
-        first = 0;
+        acc = i ? eval_pair(&s->in, u->arg.i, u->dtype, acc, x) : x;
     }
-    memcpy(s->range, saved, sizeof(saved));
+    for (j = 1; j < u->n_src; j++)
+        set_range(s, u->src[j], saved[uop_range_id(u->src[j])]);
     return acc;
 }
 
 static lane_value
-k_reduce(struct k_state *s, const struct uop *u)
-{
-    struct k_memo *memo = s->memo[u->id];
-    uint64_t set = free_ranges(s, u);
-    int same = memo && memo->filled, r;
-
-    if (!memo)
-        memo = s->memo[u->id] = calloc(1, sizeof(*memo));
-    for (r = 0; r < MAX_RANGE_ID; r++) {
-        if (set >> r & 1 && memo->at[r] != s->range[r])
-            same = 0;
-    }
-    if (same)
-        return memo->value;
-    memo->value = k_loop(s, u);
-    memcpy(memo->at, s->range, sizeof(memo->at));
-    memo->filled = 1;
-    return memo->value;
-}
-
-static lane_value
-k_eval(struct k_state *s, const struct uop *u)
+k_node(struct k_state *s, const struct uop *u)
 {
     lane_value x[3] = {{.bits = 0}, {.bits = 0}, {.bits = 0}}, out = u->arg;
     const struct p_buf *buf;
@@ -1209,6 +1219,16 @@ k_eval(struct k_state *s, const struct uop *u)
             x[i] = k_eval(s, u->src[i]);
         return eval_op(&s->in, u, x);
     }
+}
+
+static lane_value
+k_eval(struct k_state *s, const struct uop *u)
+{
+    if (!s->known[u->id]) {
+        s->value[u->id] = k_node(s, u);
+        s->known[u->id] = true;
+    }
+    return s->value[u->id];
 }
 
 /* LOOP RANGE nodes of the store, by id. */
@@ -1243,12 +1263,8 @@ k_store(struct k_state *s, const struct uop *u, const struct p_buf *to)
         n *= loops[j]->src[0]->arg.i;
     for (i = 0; i < n && !s->in.failed; i++) {
         const struct p_buf *buf;
-        int64_t rest = i, at;
-        for (j = n_loops; j-- > 0;) {
-            int64_t size = loops[j]->src[0]->arg.i;
-            s->range[uop_range_id(loops[j])] = rest % size;
-            rest /= size;
-        }
+        int64_t at;
+        set_ranges(s, loops, n_loops, i);
         if (u->n_src > 3 && !k_eval(s, u->src[3]).i)
             continue;
         at = k_eval(s, u->src[1]).i;
@@ -1280,15 +1296,20 @@ int
 k_run(const struct uop *sink, const struct p_buf *bufs, size_t n_bufs,
       char *err, size_t err_bytes)
 {
-    struct k_state s = {
-        {bufs, n_bufs, err, err_bytes, 0, false}, {0}, NULL, NULL};
+    struct k_state s = {.in = {.bufs = bufs,
+                               .n_bufs = n_bufs,
+                               .err = err,
+                               .err_bytes = err_bytes}};
     struct p_buf *to = malloc((n_bufs + 1) * sizeof(*to));
     size_t bytes;
     uint32_t i;
 
     s.free_ranges = malloc((sink->id + 1) * sizeof(*s.free_ranges));
-    s.memo = calloc(sink->id + 1, sizeof(*s.memo));
+    s.value = calloc(sink->id + 1, sizeof(*s.value));
+    s.known = calloc(sink->id + 1, sizeof(*s.known));
     memset(s.free_ranges, 0xff, (sink->id + 1) * sizeof(*s.free_ranges));
+    (void)free_ranges(&s, sink);
+    find_varying(&s, sink->id + 1);
     for (i = 0; i < n_bufs; i++) { /* loads see nothing of what is stored */
         bytes = p_bytes(&bufs[i]);
         to[i] = bufs[i];
@@ -1304,9 +1325,10 @@ k_run(const struct uop *sink, const struct p_buf *bufs, size_t n_bufs,
         free(to[i].data);
     }
     free(to);
-    for (i = 0; i <= sink->id; i++)
-        free(s.memo[i]);
-    free(s.memo);
+    for (i = 0; i < MAX_RANGE_ID; i++)
+        free(s.vary[i]);
+    free(s.known);
+    free(s.value);
     free(s.free_ranges);
     return s.in.failed ? -1 : 0;
 }
