@@ -359,22 +359,27 @@ free_group(struct wave_group *g)
 }
 
 static void
+poison_registers(wave_row *v, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; n && i < WAVE_LANES_MAX; i++)
+        v[0][i] = REGISTER_POISON;
+    for (i = 1; i < n; i++)
+        memcpy(v[i], v[0], sizeof(*v));
+}
+
+static void
 start_vector(struct wave *w)
 {
     const struct amd_launch *d = w->group->launch;
-    uint32_t l, i, n_lanes = w->group->n_lanes;
+    uint32_t l, n_lanes = w->group->n_lanes;
     uint32_t threads = d->local[0] * d->local[1] * d->local[2];
     uint32_t components = d->rsrc2 >> 11 & 3;
     uint64_t exec = 0;
 
-    for (i = 0; i < w->group->n_vgprs; i++) {
-        for (l = 0; l < n_lanes; l++)
-            w->v[i][l] = REGISTER_POISON;
-    }
-    for (i = 0; i < w->group->n_acc; i++) {
-        for (l = 0; l < n_lanes; l++)
-            w->v[ACC_FIRST + i][l] = REGISTER_POISON;
-    }
+    poison_registers(w->v, w->group->n_vgprs);
+    poison_registers(w->v + ACC_FIRST, w->group->n_acc);
     for (l = 0; l < n_lanes; l++) {
         uint32_t id = w->number * n_lanes + l;
         uint32_t x = id % d->local[0], y = id / d->local[0] % d->local[1];
