@@ -16,6 +16,7 @@ product(struct oracle *o, const struct oracle_array *x,
 {
     struct oracle_array a = *x, b = *y, *out, outer[2], *list[2];
     int64_t d[BELL_MAX_RANK], at[BELL_MAX_RANK] = {0}, i, j, k, m, n, inner;
+    bool is_float = oracle_is_float(x->dtype);
     uint32_t rank, r;
 
     if (x->rank == 1) {
@@ -52,17 +53,19 @@ product(struct oracle *o, const struct oracle_array *x,
         for (i = 0; i < m; i++) {
             for (j = 0; j < n; j++) {
                 size_t cell = (size_t)((s * m + i) * n + j);
+                const long double *row = a.v + p + i * inner,
+                                  *col = b.v + q + j;
+                long double sum = 0, scale = 0;
                 uint64_t bits = 0; /* integers wrap */
                 for (k = 0; k < inner; k++) {
-                    long double v = a.v[p + i * inner + k] * b.v[q + k * n + j];
-                    if (!oracle_is_float(x->dtype))
-                        bits += oracle_bits(a.v[p + i * inner + k]) *
-                                oracle_bits(b.v[q + k * n + j]);
-                    out->v[cell] += v;
-                    out->scale[cell] += isfinite(v) ? fabsl(v) : 0;
+                    long double v = row[k] * col[k * n];
+                    if (!is_float)
+                        bits += oracle_bits(row[k]) * oracle_bits(col[k * n]);
+                    sum += v;
+                    scale += isfinite(v) ? fabsl(v) : 0;
                 }
-                if (!oracle_is_float(x->dtype))
-                    out->v[cell] = oracle_of_bits(x->dtype, bits);
+                out->v[cell] = is_float ? sum : oracle_of_bits(x->dtype, bits);
+                out->scale[cell] = scale;
             }
         }
     } while (oracle_next(at, d, rank));
