@@ -94,6 +94,8 @@ run_words(const struct ir3_kernel *k, const uint64_t *words,
 static void
 fill(const struct ir3_kernel *k)
 {
+    bool all = !strcmp(k->name, "collatz_divergent");
+    bool first = !strcmp(k->name, "imul_udiv_sfu_atomic");
     uint32_t i, slot;
     float f;
 
@@ -101,8 +103,7 @@ fill(const struct ir3_kernel *k)
         for (i = 0; i < N_ELEMS; i++) {
             f = 1.0f + (float)(i % 7) + (float)slot;
             memcpy(&slots_data[slot][i], &f, 4);
-            if (!strcmp(k->name, "collatz_divergent") ||
-                (slot == 0 && !strcmp(k->name, "imul_udiv_sfu_atomic")))
+            if (all || (first && slot == 0))
                 slots_data[slot][i] = i + 1 + slot;
         }
     }
