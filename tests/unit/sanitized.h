@@ -9,4 +9,8 @@
 #define IS_SANITIZED 0
 #endif
 
+/* Before a function of plain loops by which a test judges: what is judged is
+ * sanitized, and this takes a fifth of the time of some tests. */
+#define UNSANITIZED __attribute__((no_sanitize("address", "undefined")))
+
 #endif
