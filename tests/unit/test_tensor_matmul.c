@@ -16,6 +16,8 @@
 
 #include "base/bits.h"
 #include "doorbell/ops.h"
+#include "tests/unit/sanitized.h"
+#include "tests/unit/share.h"
 
 struct row {
     int64_t batch, m, n, k;
@@ -80,7 +82,7 @@ make(struct bell_context *ctx, enum bell_dtype dtype, int64_t batch,
     return t;
 }
 
-static void
+UNSANITIZED static void
 check(const struct row *r, size_t d, const double *x, const double *y,
       const double *got)
 {
@@ -177,7 +179,7 @@ make_bytes(struct bell_context *ctx, enum bell_dtype dtype, int64_t batch,
     return t;
 }
 
-static void
+UNSANITIZED static void
 check_bytes(const struct row *r, const struct int_row *types, const int32_t *x,
             const int32_t *y, const double *got)
 {
@@ -243,14 +245,14 @@ static void
 test_integers(void **state)
 {
     struct bell_context *ctx;
-    size_t i, t;
+    size_t i, t, n = 0;
 
     (void)state;
     if (bell_context_create(NULL, &ctx) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
     for (t = 0; t < ARRAY_LEN(int_rows); t++) {
         for (i = 0; i < ARRAY_LEN(rows); i++) {
-            if (int_rows[t].rows >> i & 1)
+            if (int_rows[t].rows >> i & 1 && is_in_share(n++))
                 multiply_bytes(ctx, &rows[i], &int_rows[t]);
         }
     }
@@ -261,14 +263,14 @@ static void
 test_products(void **state)
 {
     struct bell_context *ctx;
-    size_t i, d;
+    size_t i, d, n = 0;
 
     (void)state;
     if (bell_context_create(NULL, &ctx) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
     for (d = 0; d < ARRAY_LEN(dtypes); d++) {
         for (i = 0; i < ARRAY_LEN(rows); i++) {
-            if (dtypes[d].rows >> i & 1)
+            if (dtypes[d].rows >> i & 1 && is_in_share(n++))
                 multiply(ctx, &rows[i], d);
         }
     }
@@ -388,7 +390,7 @@ static const struct conv {
 };
 #define N_CPU_CONVS 7
 
-static double
+UNSANITIZED static double
 sum_of(const struct conv *c, const double *x, const double *w, int64_t row,
        int64_t col, double *out_size)
 {
@@ -478,6 +480,8 @@ test_convolutions(void **state)
     is_cpu = strncmp(bell_context_device(ctx), "CPU", 3) == 0;
     n -= is_cpu ? 0 : N_CPU_CONVS;
     for (i = 0; i < n; i++) {
+        if (!is_in_share(i))
+            continue;
         if (is_cpu || i % 2)
             check_conv(ctx, &convs[i], BELL_BFLOAT16, 0x1p-8, false);
         if (is_cpu || i % 2 == 0)
@@ -485,8 +489,10 @@ test_convolutions(void **state)
     }
     if (bell_context_set_math(ctx, BELL_MATH_TF32) != BELL_OK)
         fail_msg("%s", bell_error_last()->message);
-    for (i = 0; i < n; i++)
-        check_conv(ctx, &convs[i], BELL_FLOAT32, 0x1p-23, false);
+    for (i = 0; i < n; i++) {
+        if (is_in_share(i))
+            check_conv(ctx, &convs[i], BELL_FLOAT32, 0x1p-23, false);
+    }
     bell_context_destroy(ctx);
 }
 

@@ -97,7 +97,7 @@ make(struct bell_context *ctx, enum bell_dtype dtype, const int64_t *shape,
     return t;
 }
 
-static double
+UNSANITIZED static double
 then(const struct row *r, double sum, double bias, double z)
 {
     switch (r->then) {
@@ -114,7 +114,7 @@ then(const struct row *r, double sum, double bias, double z)
 }
 
 /* Some rows of each batch: all take long. */
-static void
+UNSANITIZED static void
 check(const struct row *r, size_t d, double *const v[4], const double *got)
 {
     int64_t b, i, j, l, step = r->m * r->n * r->k >> 24 | 1;
