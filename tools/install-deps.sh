@@ -43,8 +43,9 @@ check)
     wanted=$check
     # look at the pages of reports, at documents, metrics and manuals; make packages
     # and the site
-    optional="$optional chromium python3-jsonschema python3-prometheus-client mandoc
-        debhelper dpkg-dev doxygen mkdocs mkdocs-material musl-tools cpio openssl"
+    optional="$optional chromium python3-dev python3-numpy python3-jsonschema
+        python3-prometheus-client mandoc debhelper dpkg-dev doxygen mkdocs mkdocs-material
+        musl-tools cpio openssl"
     ;;
 *)
     echo "usage: $0 build | package | package-arm64 | check" >&2

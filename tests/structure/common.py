@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 MODULES = ('base', 'ioctl', 'mem', 'hcq', 'sim', 'uops', 'lower', 'render',
-           'reference', 'cache', 'tensor', 'include', 'tools', 'examples', 'tests')
+           'reference', 'cache', 'tensor', 'include', 'tools', 'python', 'examples',
+           'tests')
 
 
 def sources(root, suffixes=('.c', '.h')):

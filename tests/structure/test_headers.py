@@ -8,10 +8,12 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 
 from common import Tap, read, sources
 
+PYTHON = sysconfig.get_paths()['include']
 WARNINGS = ['-Wall', '-Wextra', '-Wpedantic', '-Werror', '-fsyntax-only']
 
 
@@ -20,7 +22,8 @@ def compile_alone(root, compiler, language, standard, header):
     name = header[len('include/'):] if header.startswith('include/') else header
     command = compiler.split() + WARNINGS + [
         f'-std={standard}', '-D_GNU_SOURCE', '-I', root,
-        '-I', os.path.join(root, 'include'), '-x', language, '-']
+        '-I', os.path.join(root, 'include'), '-isystem', PYTHON,
+        '-DPy_LIMITED_API=0x030B0000', '-x', language, '-']
     text = f'#include "{name}"\n#include "{name}"\n'
     done = subprocess.run(command, input=text, capture_output=True, text=True,
                           check=False)
@@ -57,6 +60,10 @@ def main():
         if not with_llvm:
             headers.remove(header)
             tap.skip(f'{header} as C', 'built without LLVM')
+    if not os.path.exists(os.path.join(PYTHON, 'Python.h')):
+        for header in [h for h in headers if h.startswith('python/')]:
+            headers.remove(header)
+            tap.skip(f'{header} as C', 'no Python.h (python3-dev)')
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         as_c = pool.map(lambda h: compile_alone(root, c_compiler, 'c', 'c11',
                                                 h), headers)

@@ -25,6 +25,7 @@ MAY_INCLUDE = {
     'tensor': {'base', 'hcq', 'uops', 'lower', 'render', 'reference',
                'cache', 'doorbell'},
     'tools': {'base', 'hcq', 'ioctl', 'cache', 'doorbell'},
+    'python': {'doorbell'},
     'examples': {'doorbell'},
     # verbs of the tool, with its options, documents and helpers
     'examples/demo': {'base', 'doorbell', 'examples', 'tools'},
@@ -103,6 +104,8 @@ FOLDERS = {
 SYSTEM_ONLY_IN = {
     'CL/': {'hcq'},
     'llvm-c/': {'render'},
+    'Python.h': {'python'},
+    'structmember.h': {'python'},
     'sqlite3.h': {'cache'},
     'sys/ioctl.h': {'ioctl'},
     'drm/': {'ioctl', 'hcq', 'sim'},

@@ -1,0 +1,40 @@
+"""Doorbell: tensors on GPUs and processors, from the calls to the hardware's queues.
+
+Names and meanings are PyTorch's. Calls build a graph;
+values are computed when they are asked for.
+
+>>> import doorbell
+>>> x = doorbell.tensor([[1., 2.], [3., 4.]])
+>>> (x @ x).sum(1).tolist()
+[17.0, 37.0]
+"""
+import builtins as _builtins
+
+from doorbell import _c
+from doorbell._c import *  # noqa: F401,F403
+
+__version__ = _c.__version__
+__all__ = [name for name in dir(_c) if not name.startswith('_')]
+inf = float_inf = _builtins.float('inf')
+nan = _builtins.float('nan')
+pi = 3.141592653589793
+newaxis = None
+del float_inf
+
+_LAZY = {'nn': 'nn', 'optim': 'optim', 'errors': 'errors', 'jit': '_jit',
+         'load': '_files', 'save': '_files', 'no_grad': '_grad'}
+
+
+def __getattr__(name):
+    """Parts that not every program needs are imported when they are used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'doorbell' has no attribute '{name}'")
+    import importlib
+    module = importlib.import_module('doorbell.' + _LAZY[name])
+    value = module if _LAZY[name] == name else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_LAZY})

@@ -1,0 +1,142 @@
+"""jit: functions that are captured at the first call and then replayed."""
+import functools
+
+from doorbell import _c
+
+
+def flatten(value, leaves):
+    """A copy of nested lists, tuples and dicts with numbers for its tensors,
+    which go to `leaves`. What is neither stays, and is part of the signature."""
+    if isinstance(value, _c.Tensor):
+        leaves.append(value)
+        return Leaf(len(leaves) - 1)
+    if isinstance(value, dict):
+        return Tree(dict, tuple((key, flatten(value[key], leaves))
+                                for key in value))
+    if isinstance(value, (list, tuple)):
+        kind = type(value)
+        return Tree(kind, tuple(flatten(item, leaves) for item in value))
+    return value
+
+
+class Leaf(int):
+    """The number of a tensor."""
+
+
+class Tree(tuple):
+    """A container: its type and its items."""
+
+    def __new__(cls, kind, items):
+        return super().__new__(cls, (kind, items))
+
+
+def unflatten(tree, leaves):
+    if isinstance(tree, Leaf):
+        return leaves[tree]
+    if isinstance(tree, Tree):
+        kind, items = tree
+        if kind is dict:
+            return {key: unflatten(item, leaves) for key, item in items}
+        items = [unflatten(item, leaves) for item in items]
+        if hasattr(kind, '_fields'):
+            return kind(*items)
+        return kind(items)
+    return tree
+
+
+class Signature:
+    """A function for inputs of one structure, with what was captured of it."""
+
+    def __init__(self, function, context, name, tree, n_in):
+        self.function, self.tree, self.result = function, tree, None
+        make = functools.partial(_c._Jit, self.run, context, name, n_in)
+        self.jit = make(-1)
+        self.make = make
+        self.n_out = None
+
+    def run(self, inputs):
+        """What the capture calls: a list of tensors for a list of tensors."""
+        args, named = unflatten(self.tree, inputs)
+        leaves = []
+        self.result = flatten(self.function(*args, **named), leaves)
+        return leaves
+
+    def call(self, inputs):
+        if self.n_out is None:  # how many results there are, the function tells
+            self.n_out = self.jit.call(inputs)
+            self.jit = self.make(self.n_out)
+        return unflatten(self.result, self.jit.call(inputs))
+
+
+class jit:
+    """A function of tensors that is run once for each signature: its kernels are
+    noted and replayed by later calls, which build no graph.
+
+    Tensors in lists, tuples and dicts among the arguments are inputs, those of
+    the result outputs. Other arguments are part of the signature. Tensors that
+    the function uses from outside are read at each call, and changed if the
+    function does: parameters by an optimiser's step, arguments of assign. Values
+    cannot be read inside.
+
+    >>> import doorbell
+    >>> @doorbell.jit
+    ... def step(x, y):
+    ...     return (x + y).relu()
+    >>> x = doorbell.tensor([1., -2.])
+    >>> step(x, x).tolist(), step(x, -x).tolist()
+    ([2.0, 0.0], [0.0, 0.0])
+    """
+
+    MOST = 64  # signatures of one function
+
+    def __init__(self, function, name=None):
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name = name or getattr(function, '__name__', 'jit')
+        self.signatures = {}
+
+    def __get__(self, instance, owner=None):
+        """Methods: each object has its own."""
+        if instance is None:
+            return self
+        bound = jit(self.function.__get__(instance, owner), self.name)
+        try:
+            instance.__dict__[self.__name__] = bound
+        except AttributeError:
+            pass
+        return bound
+
+    def signature(self, args, named):
+        inputs = []
+        tree = flatten((args, named), inputs)
+        context = inputs[0].context if inputs else _c.current_context()
+        key = (tree, tuple((x.shape, x.dtype.name) for x in inputs), id(context))
+        try:
+            found = self.signatures.get(key)
+        except TypeError as error:
+            raise TypeError(f'{self.name}: an argument that is not a tensor must '
+                            f'be hashable: {error}') from None
+        if found is None:
+            if len(self.signatures) == self.MOST:
+                raise ValueError(f'{self.name}: more than {self.MOST} signatures; '
+                                 'make what differs from call to call a tensor')
+            found = Signature(self.function, context, self.name, tree,
+                              len(inputs))
+            self.signatures[key] = found
+        return found, inputs
+
+    def __call__(self, *args, **named):
+        found, inputs = self.signature(args, named)
+        return found.call(inputs)
+
+    def info(self, *args, **named):
+        """Counts of what was captured for such arguments."""
+        return self.signature(args, named)[0].jit.info()
+
+    def save(self, path, *args, targets=('CPU',), in_names=(), out_names=(),
+             n_steps=0, **named):
+        """Saves the function for such arguments as a bundle, which the driver
+        half runs alone (docs/reference/bundle-format.md)."""
+        found, inputs = self.signature(args, named)
+        found.jit.save(path, inputs, list(targets), list(in_names),
+                       list(out_names), n_steps)
