@@ -341,7 +341,9 @@ new_optimizer(PyTypeObject *type, PyObject *args, PyObject *named)
     if (!kind || read_options(kind, named, &options) < 0)
         return NULL;
     list = PySequence_List(params);
-    made = list ? PyObject_New(struct py_optimizer, type) : NULL;
+    made = list ? (struct py_optimizer *)((allocfunc)PyType_GetSlot(
+                      type, Py_tp_alloc))(type, 0)
+                : NULL;
     if (!made) {
         Py_XDECREF(list);
         return NULL;
@@ -377,7 +379,7 @@ dealloc_optimizer(PyObject *self)
         PyErr_Clear();
     Py_XDECREF(o->params);
     Py_XDECREF((PyObject *)o->context);
-    PyObject_Free(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
 
@@ -686,7 +688,7 @@ static PyType_Slot optimizer_slots[] = {
 static PyType_Spec optimizer_spec = {
     .name = "doorbell._c._Optimizer",
     .basicsize = sizeof(struct py_optimizer),
-    .flags = Py_TPFLAGS_DEFAULT,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = optimizer_slots,
 };
 

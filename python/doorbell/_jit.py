@@ -61,10 +61,15 @@ class Signature:
         self.result = flatten(self.function(*args, **named), leaves)
         return leaves
 
-    def call(self, inputs):
-        if self.n_out is None:  # how many results there are, the function tells
+    def count(self, inputs):
+        """How many results there are, the function tells: a first capture, which
+        is given up, so that nothing has happened."""
+        if self.n_out is None:
             self.n_out = self.jit.call(inputs)
             self.jit = self.make(self.n_out)
+
+    def call(self, inputs):
+        self.count(inputs)
         return unflatten(self.result, self.jit.call(inputs))
 
 
@@ -138,5 +143,6 @@ class jit:
         """Saves the function for such arguments as a bundle, which the driver
         half runs alone (docs/reference/bundle-format.md)."""
         found, inputs = self.signature(args, named)
+        found.count(inputs)
         found.jit.save(path, inputs, list(targets), list(in_names),
                        list(out_names), n_steps)
