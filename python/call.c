@@ -593,6 +593,26 @@ add_body(struct texts *texts, const struct bell_function *function,
 
 /* ---- the rows ---- */
 
+/* _direct_rows(): names of the rows that are called without the table */
+static PyObject *
+direct_rows(PyObject *module, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+    size_t i;
+
+    (void)module;
+    (void)unused;
+    for (i = 0; list && i < MAX_ROWS && rows[i].function; i++) {
+        PyObject *name = rows[i].direct
+                             ? PyUnicode_FromString(rows[i].function->name)
+                             : NULL;
+        if (name && PyList_Append(list, name) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(name);
+    }
+    return list;
+}
+
 static PyTypeObject *
 make_results(const struct named_results *named)
 {
@@ -623,8 +643,8 @@ is_direct(const struct bell_function *function, enum direct_kind kind)
     struct bell_function_c c;
 
     return bell_function_c(function, &c) &&
-           strcmp(c.args, letters[kind]) == 0 && c.params[0] == 0 &&
-           (kind == DIRECT_T || c.params[1] == 1);
+           strcmp(c.args, letters[kind]) == 0 && c.params[0] == '0' &&
+           (kind == DIRECT_T || c.params[1] == '1');
 }
 
 static int
@@ -756,6 +776,11 @@ add_dtype_names(PyObject *module)
     return 0;
 }
 
+static PyMethodDef functions[] = {
+    {"_direct_rows", direct_rows, METH_NOARGS, NULL},
+    {0},
+};
+
 int
 py_call_init(PyObject *module)
 {
@@ -771,5 +796,7 @@ py_call_init(PyObject *module)
         if (add_row(module, &texts, i) < 0)
             return -1;
     }
-    return add_dtype_names(module);
+    return add_dtype_names(module) < 0
+               ? -1
+               : PyModule_AddFunctions(module, functions);
 }

@@ -2,6 +2,7 @@
 import inspect
 import json
 import os
+import re
 import subprocess
 import unittest
 
@@ -41,6 +42,17 @@ class Table(unittest.TestCase):
                     'mT', 'to', 'where'):
                 method = inspect.signature(getattr(bell.Tensor, row['name']))
                 self.assertEqual(list(method.parameters)[1:], want[1:])
+
+    def test_direct_rows(self):
+        """What direct.def lists is what the table says, all of it."""
+        with open(os.path.join(os.path.dirname(__file__), '..', 'direct.def'),
+                  encoding='utf-8') as file:
+            listed = re.findall(r'^T[TA]?\((\w+), (\w+)\)$', file.read(), re.M)
+        self.assertEqual(bell._c._direct_rows(), [name for name, _ in listed])
+        functions = {row['name']: row['c']['function'] for row in self.rows
+                     if row['c']}
+        self.assertEqual(dict(listed), {name: functions[name]
+                                        for name, _ in listed})
 
     def test_direct_and_by_name_agree(self):
         x = bell.tensor([[1.0, 0.5], [0.25, 1.0]])
