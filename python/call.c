@@ -693,7 +693,8 @@ add_name(PyObject *module, size_t number, const char *name, const char *doc,
 
     if (n_defs + 2 > sizeof(defs) / sizeof(defs[0]))
         return 0;
-    if (bell_dtype_find(name) == BELL_DEFAULT && strcmp(name, "tensor") != 0) {
+    if (bell_dtype_find(rows[number].function->name) == BELL_DEFAULT &&
+        strcmp(name, "tensor") != 0) {
         def = &defs[n_defs++];
         *def = (PyMethodDef){name, function_entries[number],
                              METH_FASTCALL | METH_KEYWORDS, doc};

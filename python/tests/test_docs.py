@@ -12,15 +12,26 @@ MODULES = ('doorbell', 'doorbell.nn', 'doorbell.optim', 'doorbell._jit',
 def load_tests(loader, suite, unused):
     finder = doctest.DocTestFinder()
     for name in MODULES:
-        module = importlib.import_module(name)
         suite.addTests(doctest.DocTestSuite(
-            module, globs={'doorbell': doorbell, **vars(module)}))
+            importlib.import_module(name), globs={'doorbell': doorbell},
+            test_finder=doctest.DocTestFinder(recurse=name != 'doorbell')))
     for name, value in sorted(vars(doorbell._c).items()):
         if callable(value) and '>>>' in (value.__doc__ or ''):
             for test in finder.find(value, 'rows.' + name, module=False,
                                     globs={'doorbell': doorbell}):
                 suite.addTest(doctest.DocTestCase(test))
+    suite.addTests(loader.loadTestsFromTestCase(Rows))
     return suite
+
+
+class Rows(unittest.TestCase):
+    def test_every_row_has_an_example(self):
+        self.assertEqual([
+            name for name, value in sorted(vars(doorbell._c).items())
+            if not name.startswith('_')
+            and type(value).__name__ == 'builtin_function_or_method'
+            and '>>>' not in value.__doc__],
+            ['current_context', 'device', 'manual_seed'])
 
 
 if __name__ == '__main__':

@@ -23,7 +23,7 @@ class Table(unittest.TestCase):
         for row in self.rows:
             kinds = [p['kind'] for p in row['params']]
             for name in [row['name'], *row['aliases'].split()]:
-                if name not in dtypes:
+                if row['name'] not in dtypes:
                     self.assertTrue(callable(getattr(bell, name)) or
                                     isinstance(getattr(bell, name), bell.DType))
                 if kinds[:1] == ['tensor'] and name != 'mT':
