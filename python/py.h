@@ -188,6 +188,12 @@ int py_tensor_set_grad(PyObject *self, PyObject *value, void *unused);
 
 int py_jit_init(PyObject *module);
 
+/* ---- dlpack.c ---- */
+
+int py_dlpack_init(PyObject *module);
+PyObject *py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *named);
+PyObject *py_tensor_dlpack_device(PyObject *self, PyObject *unused);
+
 /* ---- file.c ---- */
 
 int py_file_init(PyObject *module);

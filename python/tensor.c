@@ -692,6 +692,8 @@ static PyMethodDef methods[] = {
     METHOD("__bytes__", py_tensor_tobytes, METH_NOARGS, NULL),
     METHOD("__copy__", copy, METH_NOARGS, NULL),
     METHOD("__deepcopy__", deep_copy, METH_O, NULL),
+    METHOD("__dlpack__", py_tensor_dlpack, METH_VARARGS | METH_KEYWORDS, NULL),
+    METHOD("__dlpack_device__", py_tensor_dlpack_device, METH_NOARGS, NULL),
     METHOD("__reduce_ex__", reduce_ex, METH_O, NULL),
     METHOD("assign", assign, METH_O,
            "assign($self, value)\n--\n\nMakes this tensor denote another value "

@@ -81,6 +81,18 @@ class WithNumPy(unittest.TestCase):
         with self.assertRaises((TypeError, ValueError)):
             np.asarray(x.bfloat16())
 
+    def test_dlpack(self):
+        x = bell.tensor([[1., 2.], [3., 4.]])
+        if not hasattr(np, 'from_dlpack'):
+            self.skipTest('NumPy before 1.22')
+        a = np.from_dlpack(x)
+        self.assertEqual((a.tolist(), a.dtype.name), (x.tolist(), 'float32'))
+        b = np.arange(6, dtype='int16').reshape(2, 3).T
+        y = bell.from_dlpack(b)
+        b[0, 0] = 9
+        self.assertEqual((y.tolist(), y.dtype), ([[0, 3], [1, 4], [2, 5]],
+                                                 bell.int16))
+
     def test_mixed(self):
         a, x = np.ones((2, 3), 'float32'), bell.ones(3)
         for y in (a + x, x + a, x * np.float32(2), np.float32(2) * x,

@@ -236,6 +236,24 @@ class Copies(unittest.TestCase):
                              x.tolist())
         self.assertIs(pickle.loads(pickle.dumps(bell.float32)), bell.float32)
 
+    def test_dlpack(self):
+        for dtype in ('float32', 'bfloat16', 'bool', 'uint64', 'float8_e5m2'):
+            x = bell.tensor([[1, 0], [1, 1]], dtype=dtype)
+            for capsule in (x.__dlpack__(), x.__dlpack__(max_version=(1, 1))):
+                y = bell.from_dlpack(capsule)
+                self.assertEqual((y.dtype, y.tolist()), (x.dtype, x.tolist()))
+                with self.assertRaises(TypeError):
+                    bell.from_dlpack(capsule)  # taken
+            self.assertEqual(bell.from_dlpack(x).tolist(), x.tolist())
+        x.__dlpack__()  # nobody takes it
+        self.assertEqual(x.__dlpack_device__(), (1, 0))
+        for named in ({'stream': 1}, {'dl_device': (2, 0)}, {'copy': False}):
+            with self.assertRaises(BufferError):
+                x.__dlpack__(**named)
+        for wrong in (3, object()):
+            with self.assertRaises(AttributeError):
+                bell.from_dlpack(wrong)
+
     def test_copies(self):
         x = bell.tensor([1., 2.])
         for make in (copy.copy, copy.deepcopy, bell.tensor, bell.Tensor.clone):

@@ -20,7 +20,7 @@ MNIST = ('t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte')
 # Each page with how many of its blocks are followed, at least.
 PAGES = {'appliance': 10, 'bring-up': 10, 'measure': 6, 'read-a-trace': 9,
          'send': 10, 'first-tensor': 4, 'gradients': 4, 'custom-kernel': 2,
-         'overlap': 2, 'bundle': 7, 'mnist': 2}
+         'overlap': 2, 'bundle': 7, 'mnist': 2, 'python': 8}
 NEEDS = {'mnist': 'mnist', 'bundle': 'stories260K'}
 # Whose commands take files from elsewhere, or long: the tests that run them.
 ELSEWHERE = {
@@ -43,6 +43,8 @@ def place_data(page, folder):
             with gzip.open(os.path.join(data, name + '.gz')) as packed, open(
                     os.path.join(folder, name), 'wb') as file:
                 shutil.copyfileobj(packed, file)
+    if page == 'python':  # where Python's headers were
+        return os.path.exists(f'{BUILD}/python/doorbell/_c.abi3.so')
     return page not in NEEDS or bool(data)
 
 
@@ -78,7 +80,8 @@ def main():
         done = pool.map(lambda page: complaints_of(page, root), PAGES)
         for page, complaints in zip(PAGES, done):
             if complaints is None:
-                tap.skip(page, f'no {NEEDS[page]} (BELL_TEST_DATA)')
+                tap.skip(page, f'no {NEEDS[page]} (BELL_TEST_DATA)'
+                         if page in NEEDS else 'no Python.h (python3-dev)')
             else:
                 tap.check(page, complaints)
     tap.finish()
