@@ -367,11 +367,12 @@ static PyMethodDef context_methods[] = {
     {"close", close_now, METH_NOARGS,
      "close($self)\n--\n\nEnds it with all its tensors."},
     {"manual_seed", manual_seed, METH_O,
-     "manual_seed($self, seed)\n--\n\nStarts the random numbers of a seed."},
+     "manual_seed($self, seed, /)\n--\n\nStarts the random numbers of a seed."},
     {"info", context_info, METH_NOARGS,
      "info($self)\n--\n\nCounts: tensors, graph nodes, buffers, their bytes."},
     {"set_timeout", set_timeout, METH_O,
-     "set_timeout($self, seconds)\n--\n\nHow long the device may stand still; "
+     "set_timeout($self, seconds, /)\n--\n\nHow long the device may stand "
+     "still; "
      "0: for ever."},
     {0},
 };

@@ -179,7 +179,8 @@ from_dlpack(PyObject *module, PyObject *object)
 
 static PyMethodDef dlpack_functions[] = {
     {"from_dlpack", from_dlpack, METH_O,
-     "from_dlpack(object)\n--\n\nA tensor of the values of another library's, "
+     "from_dlpack(object, /)\n--\n\nA tensor of the values of another "
+     "library's, "
      "which lie in the host's memory;\nthey are copied.\n\n"
      ">>> doorbell.from_dlpack(doorbell.tensor([1, 2])).tolist()\n[1, 2]"},
     {0},

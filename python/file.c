@@ -250,7 +250,8 @@ save_dict(PyObject *module, PyObject *args)
 static PyMethodDef file_methods[] = {
     {"keys", keys, METH_NOARGS, "keys($self)\n--\n\nNames of the tensors."},
     {"meta", meta, METH_O,
-     "meta($self, key)\n--\n\nA number, text or list that the file has beside "
+     "meta($self, key, /)\n--\n\nA number, text or list that the file has "
+     "beside "
      "its tensors."},
     {"meta_keys", meta_keys, METH_NOARGS,
      "meta_keys($self)\n--\n\nKeys of meta."},

@@ -16,7 +16,7 @@ seed_current(PyObject *module, PyObject *seed)
 
 static PyMethodDef functions[] = {
     {"manual_seed", seed_current, METH_O,
-     "manual_seed(seed)\n--\n\nStarts the random numbers of a seed, in the "
+     "manual_seed(seed, /)\n--\n\nStarts the random numbers of a seed, in the "
      "current context."},
     {0},
 };

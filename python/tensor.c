@@ -695,10 +695,11 @@ static PyMethodDef methods[] = {
     METHOD("__dlpack__", py_tensor_dlpack, METH_VARARGS | METH_KEYWORDS, NULL),
     METHOD("__dlpack_device__", py_tensor_dlpack_device, METH_NOARGS, NULL),
     METHOD("__reduce_ex__", reduce_ex, METH_O, NULL),
-    METHOD("assign", assign, METH_O,
-           "assign($self, value)\n--\n\nMakes this tensor denote another value "
-           "of its shape and dtype.\nTensors computed from it before keep "
-           "theirs."),
+    METHOD(
+        "assign", assign, METH_O,
+        "assign($self, value, /)\n--\n\nMakes this tensor denote another value "
+        "of its shape and dtype.\nTensors computed from it before keep "
+        "theirs."),
     METHOD("backward", py_tensor_backward, METH_NOARGS,
            "backward($self)\n--\n\nAdds the gradient to .grad of every tensor "
            "with requires_grad that this depends on."),

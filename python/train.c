@@ -653,7 +653,7 @@ static PyMethodDef optimizer_methods[] = {
     {"zero_grad", zero_grad, METH_NOARGS,
      "zero_grad($self)\n--\n\nForgets the gradients."},
     {"scale", scale_loss, METH_O,
-     "scale($self, loss)\n--\n\nThe loss times the scale of set_scaler."},
+     "scale($self, loss, /)\n--\n\nThe loss times the scale of set_scaler."},
     {"set_scaler", set_scaler, METH_NOARGS,
      "set_scaler($self)\n--\n\nLoss scaling, for float16 parameters."},
     {"set_clip", CALL(set_clip), METH_VARARGS | METH_KEYWORDS,
@@ -669,7 +669,7 @@ static PyMethodDef optimizer_methods[] = {
     {"state_dict", state_dict, METH_NOARGS,
      "state_dict($self)\n--\n\nWhat its next steps depend on, by name."},
     {"load_state_dict", load_state_dict, METH_O,
-     "load_state_dict($self, state)\n--\n\nGoes on from such a state."},
+     "load_state_dict($self, state, /)\n--\n\nGoes on from such a state."},
     {0},
 };
 static PyGetSetDef optimizer_getset[] = {

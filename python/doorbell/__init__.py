@@ -10,6 +10,10 @@ values are computed when they are asked for.
 """
 import builtins as _builtins
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # without the import
+    from typing import Any
+
 from doorbell import _c
 from doorbell._c import *  # noqa: F401,F403
 
@@ -25,7 +29,7 @@ _LAZY = {'nn': 'nn', 'optim': 'optim', 'errors': 'errors', 'jit': '_jit',
          'load': '_files', 'save': '_files', 'no_grad': '_grad'}
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> 'Any':
     """Parts that not every program needs are imported when they are used."""
     if name not in _LAZY:
         raise AttributeError(f"module 'doorbell' has no attribute '{name}'")
@@ -36,5 +40,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> 'list[str]':
     return sorted({*globals(), *_LAZY})

@@ -4,6 +4,8 @@ import json
 import os
 import re
 import subprocess
+import sys
+import tempfile
 import unittest
 
 import doorbell as bell
@@ -89,6 +91,18 @@ class Table(unittest.TestCase):
                     self.assertEqual(repr(again.tolist()), repr(plain.tolist()))
                 n += 1
         self.assertGreater(n, 150)
+
+    def test_stubs(self):
+        """doorbell/_c.pyi is what tools/python_stubs.py writes."""
+        here = os.path.dirname(os.path.abspath(__file__))
+        with tempfile.TemporaryDirectory() as folder:
+            made = os.path.join(folder, '_c.pyi')
+            subprocess.run([sys.executable, os.path.join(
+                here, '..', '..', 'tools', 'python_stubs.py'),
+                os.environ['DOORBELL'], made], check=True)
+            with open(made, encoding='utf-8') as a, open(os.path.join(
+                    here, '..', 'doorbell', '_c.pyi'), encoding='utf-8') as b:
+                self.assertEqual(a.read(), b.read())
 
     def test_arguments(self):
         x = bell.tensor([[3., 1.], [2., 4.]])
