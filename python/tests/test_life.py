@@ -1,6 +1,7 @@
 """Contexts, the ends of tensors, threads."""
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -148,27 +149,49 @@ class Threads(unittest.TestCase):
         self.assertEqual(found, {0: 0, 1: 45, 2: 90})
 
     def test_others_run_meanwhile(self):
-        """A computation lets go of the interpreter."""
+        """A computation lets go of the interpreter, which is not taken away
+        here."""
         ticks, stop = [], threading.Event()
 
         def count():
             while not stop.is_set():
                 ticks.append(1)
-                time.sleep(0)
+                time.sleep(0.001)
 
         t = threading.Thread(target=count)
-        x = bell.rand(700, 700, dtype='float64').realize()
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1000)
+        try:
+            t.start()
+            x = bell.rand(256, 256).realize()
+            for _ in range(1000):
+                before = len(ticks)
+                (x @ x).sum().item()
+                if len(ticks) > before:
+                    break
+            self.assertGreater(len(ticks), before)
+        finally:
+            sys.setswitchinterval(interval)
+            stop.set()
+            t.join()
+
+    def test_interrupt(self):
+        """Ctrl-C ends a loop of computations, and nothing is lost."""
+        x = bell.rand(64, 64).realize()
+        before = x.tolist()
+        t = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
         t.start()
-        for _ in range(3):
-            (x @ x @ x).sum().item()
-        stop.set()
+        with self.assertRaises(KeyboardInterrupt):
+            while True:
+                (x @ x).sum().item()
         t.join()
-        self.assertGreater(len(ticks), 10)
+        self.assertEqual(x.tolist(), before)
+        self.assertEqual((x - x).sum().item(), 0)
 
 
 class Processes(unittest.TestCase):
     def run_python(self, text):
-        return subprocess.run([sys.executable, '-c', text], text=True,
+        return subprocess.run([sys.executable, '-W', 'ignore', '-c', text], text=True,
                               capture_output=True, timeout=60, check=False)
 
     def test_end_of_the_interpreter(self):
