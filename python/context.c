@@ -246,10 +246,17 @@ close_now(PyObject *self, PyObject *unused)
     struct py_context *c = (struct py_context *)self;
 
     (void)unused;
-    if (c->ctx && py_enter(c) == 0)
-        close_context(c);
-    if (PyErr_Occurred())
+    if (!c->ctx)
+        Py_RETURN_NONE;
+    if (py_enter(c) < 0)
         return NULL;
+    if (c->busy) {
+        PyErr_SetString(py.classes[BELL_REASON_STATE],
+                        "close: the context is inside a call, whose function "
+                        "this is");
+        return NULL;
+    }
+    close_context(c);
     Py_RETURN_NONE;
 }
 

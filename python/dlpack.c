@@ -62,6 +62,11 @@ check_wanted(PyObject *stream, PyObject *dl_device, PyObject *copy)
                         "__dlpack__: memory of the host has no stream");
         return -1;
     }
+    if (dl_device != Py_None && !PyTuple_Check(dl_device)) {
+        PyErr_SetString(PyExc_TypeError,
+                        "__dlpack__: dl_device is a pair of ints");
+        return -1;
+    }
     if (dl_device != Py_None &&
         !PyArg_ParseTuple(dl_device, "ii", &kind, &number))
         return -1;

@@ -8,6 +8,9 @@
 #include "doorbell/jit.h"
 #include "doorbell/module.h"
 
+/* The most inputs, and results, of a captured function. */
+#define MOST_TENSORS 64
+
 struct py_jit {
     PyObject_HEAD struct bell_jit *jit; /* NULL: not made */
     struct py_context *context;
@@ -49,6 +52,27 @@ take_back(PyObject *list)
     Py_XDECREF(list);
 }
 
+/* Whether an object is a list of at most MOST_TENSORS Tensors. */
+static bool
+is_tensor_list(PyObject *list)
+{
+    Py_ssize_t n = PyList_Check(list) ? PyList_Size(list) : MOST_TENSORS + 1, i;
+
+    if (n > MOST_TENSORS) {
+        PyErr_Format(PyExc_ValueError,
+                     "jit: at most %d inputs and %d results are possible",
+                     MOST_TENSORS, MOST_TENSORS);
+        return false;
+    }
+    for (i = 0; i < n; i++) {
+        if (!py_is_tensor(PyList_GetItem(list, i))) {
+            PyErr_SetString(PyExc_TypeError, "jit: tensors are expected");
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The function gives a list of Tensors. Where n_out is not known yet, that is
  * counted, and the capture is refused: nothing has happened then. */
 static bell_status
@@ -64,7 +88,7 @@ run_function(struct bell_context *ctx, void *user,
     (void)ctx;
     results =
         list ? PyObject_CallFunctionObjArgs(j->function, list, NULL) : NULL;
-    if (results && PyList_Check(results))
+    if (results && is_tensor_list(results))
         n = PyList_Size(results);
     if (n >= 0 && j->n_out < 0) {
         j->counted = n;
@@ -98,6 +122,11 @@ new_jit(PyTypeObject *type, PyObject *args, PyObject *named)
                           &n_out) ||
         py_enter((struct py_context *)context) < 0)
         return NULL;
+    if (n_in < 0 || n_in > MOST_TENSORS || n_out > MOST_TENSORS)
+        return PyErr_Format(PyExc_ValueError,
+                            "jit: at most %d inputs and %d results are "
+                            "possible",
+                            MOST_TENSORS, MOST_TENSORS);
     made = PyObject_GC_New(struct py_jit, type);
     if (!made)
         return NULL;
@@ -177,16 +206,15 @@ static PyObject *
 call_jit(PyObject *self, PyObject *inputs)
 {
     struct py_jit *j = (struct py_jit *)self;
-    struct bell_tensor *handles[64], *out[64];
+    struct bell_tensor *handles[MOST_TENSORS], *out[MOST_TENSORS];
     struct py_blocked blocked;
     bell_status status;
     Py_ssize_t i;
 
-    if (!PyList_Check(inputs) || PyList_Size(inputs) != j->n_in ||
-        j->n_in > 64 || j->n_out > 64) {
-        PyErr_SetString(PyExc_ValueError,
-                        "jit: at most 64 inputs and 64 results, as many as "
-                        "before");
+    if (!is_tensor_list(inputs))
+        return NULL;
+    if (PyList_Size(inputs) != j->n_in) {
+        PyErr_SetString(PyExc_ValueError, "jit: other inputs than before");
         return NULL;
     }
     for (i = 0; i < j->n_in; i++)
@@ -249,7 +277,7 @@ save_jit(PyObject *self, PyObject *args)
 {
     struct py_jit *j = (struct py_jit *)self;
     struct bell_jit_save_desc desc = {.struct_size = sizeof(desc)};
-    struct bell_tensor *handles[64];
+    struct bell_tensor *handles[MOST_TENSORS];
     const char **targets = NULL, **in_names = NULL, **out_names = NULL;
     PyObject *inputs, *target_list, *in_list, *out_list;
     const char *path;
@@ -266,7 +294,7 @@ save_jit(PyObject *self, PyObject *args)
     targets = texts_of(target_list);
     in_names = targets ? texts_of(in_list) : NULL;
     out_names = in_names ? texts_of(out_list) : NULL;
-    if (out_names && PyList_Size(inputs) == j->n_in && j->n_in <= 64) {
+    if (out_names && is_tensor_list(inputs) && PyList_Size(inputs) == j->n_in) {
         struct py_blocked blocked;
 
         for (i = 0; i < j->n_in; i++)
@@ -284,6 +312,8 @@ save_jit(PyObject *self, PyObject *args)
     free(targets);
     free(in_names);
     free(out_names);
+    if (done < 0 && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "jit: other inputs than before");
     if (done < 0)
         return NULL;
     Py_RETURN_NONE;

@@ -331,7 +331,7 @@ length(PyObject *self)
     if (py_enter(t->context) < 0)
         return -1;
     if (bell_ndim(t->handle) == 0) {
-        PyErr_SetString(PyExc_TypeError, "len() of a tensor without axes");
+        PyErr_SetString(PyExc_TypeError, "a tensor without axes has no length");
         return -1;
     }
     return (Py_ssize_t)bell_size(t->handle, 0);
@@ -352,12 +352,7 @@ item_at(PyObject *self, Py_ssize_t i)
 static PyObject *
 iterate(PyObject *self)
 {
-    if (length(self) < 0) {
-        PyErr_SetString(PyExc_TypeError,
-                        "iteration over a tensor without axes");
-        return NULL;
-    }
-    return PySeqIter_New(self);
+    return length(self) < 0 ? NULL : PySeqIter_New(self);
 }
 
 static Py_hash_t

@@ -272,6 +272,16 @@ class Captured(unittest.TestCase):
                 dead.tolist()
         with self.assertRaises(TypeError):
             keeps(x, {1, 2})
+
+        @bell.jit
+        def closes(x):
+            x.context.close()
+        with self.assertRaises(bell.errors.StateError):
+            closes(x)
+        for wrong in ([1], [x] * 65, None):
+            low = bell._c._Jit(lambda a, wrong=wrong: wrong, x.context, 'low', 1, 1)
+            with self.assertRaises((TypeError, ValueError)):
+                low.call([x])
         self.assertEqual(x.tolist(), [1, 2])
 
     def test_methods(self):
