@@ -127,8 +127,11 @@ rig_formula(const struct rig_case *c, uint32_t n, uint32_t from, uint32_t to)
         wide = 2 * s; /* partial sums in float32 */
     switch (c->kind) {
     case HCQ_COLLECTIVE_ALL_REDUCE:
+        /* Multicast moves, between two memories, as much as two shots do:
+         * ld_reduce takes a rank's chunk from all, st gives it to all. */
         return c->by == HCQ_COLLECTIVE_ONE_SHOT ? s
-               : c->by == HCQ_COLLECTIVE_TWO_SHOT
+               : c->by == HCQ_COLLECTIVE_TWO_SHOT ||
+                       c->by == HCQ_COLLECTIVE_NVLS
                    ? chunk(s, n, to) + chunk(s, n, from)
                : up   ? wide
                : down ? s

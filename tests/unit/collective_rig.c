@@ -5,17 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collective_numbers.h"
 #include "tests/unit/expect.h"
-
-uint64_t
-rig_random(uint64_t *state)
-{
-    uint64_t x = *state += 0x9e3779b97f4a7c15ull;
-
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-    return x ^ x >> 31;
-}
 
 /* ---- devices ------------------------------------------------------------- */
 
@@ -37,6 +28,23 @@ name_device(const char *list, uint32_t i, char name[HCQ_NAME_MAX])
              comma ? (int)(comma - list) : (int)strlen(list), list);
 }
 
+/* One GPU's name for all of them would open it n times, and no link would be
+ * used. */
+static void
+check_list(const char *list, uint32_t n)
+{
+    uint32_t n_names = 1;
+    const char *c;
+
+    if (list[0] == '=' || strstr(list, ":*") || strcmp(list, "CPU") == 0)
+        return;
+    for (c = list; (c = strchr(c, ',')) != NULL; c++)
+        n_names++;
+    if (n_names != n)
+        fail_msg("%s: expected %u names, or one with \":*\", got %u", list, n,
+                 n_names);
+}
+
 void
 rig_open(struct fleet *rig, const char *list, uint32_t n, uint64_t most_bytes,
          bool copy_queues)
@@ -44,12 +52,16 @@ rig_open(struct fleet *rig, const char *list, uint32_t n, uint64_t most_bytes,
     char name[HCQ_NAME_MAX];
     uint32_t i;
 
+    check_list(list, n);
     memset(rig, 0, sizeof(*rig));
     rig->n = n;
     rig->side_bytes = most_bytes + 3 * RIG_GUARD;
     expect_ok(tensor_sums_create(&rig->sums));
     rig->got = malloc(rig->side_bytes);
-    assert_non_null(rig->got);
+    rig->sum = malloc(rig->side_bytes);
+    rig->poison = malloc(rig->side_bytes);
+    assert_true(rig->got && rig->sum && rig->poison);
+    memset(rig->poison, RIG_POISON, rig->side_bytes);
     rig->is_one = list[0] == '=';
     for (i = 0; i < n; i++) {
         if (rig->is_one && i > 0) {
@@ -68,8 +80,7 @@ rig_open(struct fleet *rig, const char *list, uint32_t n, uint64_t most_bytes,
         expect_ok(
             hcq_buffer_create(rig->devs[i], rig->side_bytes, 0, &rig->out[i]));
         rig->inputs[i] = malloc(rig->side_bytes);
-        rig->wanted[i] = malloc(rig->side_bytes);
-        assert_true(rig->inputs[i] && rig->wanted[i]);
+        assert_non_null(rig->inputs[i]);
     }
 }
 
@@ -138,174 +149,12 @@ rig_close(struct fleet *rig)
         hcq_buffer_destroy(rig->spare_in[i]);
         hcq_buffer_destroy(rig->spare_out[i]);
         free(rig->inputs[i]);
-        free(rig->wanted[i]);
     }
     for (i = 0; i < (rig->is_one ? 1 : rig->n); i++)
         hcq_device_close(rig->devs[i]);
     free(rig->got);
-}
-
-/* ---- numbers ------------------------------------------------------------- */
-
-static float
-float_of(uint32_t bits)
-{
-    float x;
-
-    memcpy(&x, &bits, sizeof(x));
-    return x;
-}
-
-static uint32_t
-bits_of(float x)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &x, sizeof(bits));
-    return bits;
-}
-
-static float
-from_half(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, e = h >> 10 & 31,
-             m = h & 0x3ffu;
-
-    if (e == 0) /* m * 2^-24, exact */
-        return float_of(sign | bits_of((float)m * float_of(0x33800000)));
-    return float_of(sign | (e == 31 ? 255 : e + 112) << 23 | m << 13);
-}
-
-/* To nearest, ties to even: by the value halfway to the next number. */
-static uint16_t
-to_half(float x)
-{
-    uint16_t sign = (uint16_t)(bits_of(x) >> 16 & 0x8000u);
-    double a = x < 0 ? -(double)x : (double)x;
-    uint32_t low = 0, high = 0x7c00;
-
-    while (high - low > 1) { /* low <= a < high */
-        uint32_t mid = (low + high) / 2;
-        double v = mid == 0x7c00 ? 65536.0 : (double)from_half((uint16_t)mid);
-
-        if (v <= a)
-            low = mid;
-        else
-            high = mid;
-    }
-    {
-        double down = (double)from_half((uint16_t)low);
-        double up =
-            high == 0x7c00 ? 65536.0 : (double)from_half((uint16_t)high);
-
-        if (a - down > up - a || (a - down == up - a && (low & 1)))
-            low = high;
-    }
-    return (uint16_t)(sign | low);
-}
-
-static uint16_t
-to_bfloat(float x)
-{
-    uint32_t bits = bits_of(x);
-
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
-
-/* Floats of both signs, of sizes from 2^-6 to 2^6, and whole words. `whole`:
- * floats are so too, and so few that sums in any order are the same. */
-static void
-fill_random(enum hcq_dtype dtype, uint8_t *bytes, uint64_t n, bool whole,
-            uint64_t *state)
-{
-    uint32_t size = hcq_dtype_bytes(dtype);
-    uint64_t i;
-
-    for (i = 0; i < n; i++) {
-        uint64_t r = rig_random(state);
-        float x = float_of((uint32_t)(r & 0x807fffffu) |
-                           (uint32_t)(121 + (r >> 32) % 12) << 23);
-        double d = (double)x * (1 + (double)(r >> 40) * 0x1p-60);
-        uint16_t h;
-
-        if (whole) {
-            x = (float)(int)(r >> 32 & 31) - 15;
-            d = (double)x;
-        }
-
-        switch (dtype) {
-        case HCQ_DTYPE_BOOL:
-            bytes[i] = r % 4 == 0;
-            continue;
-        case HCQ_DTYPE_F16:
-            h = to_half(x);
-            memcpy(bytes + i * size, &h, 2);
-            continue;
-        case HCQ_DTYPE_BF16:
-            h = to_bfloat(x);
-            memcpy(bytes + i * size, &h, 2);
-            continue;
-        case HCQ_DTYPE_F32:
-            memcpy(bytes + i * size, &x, 4);
-            continue;
-        case HCQ_DTYPE_F64:
-            memcpy(bytes + i * size, &d, 8);
-            continue;
-        case HCQ_DTYPE_I8:
-        case HCQ_DTYPE_U8:
-        case HCQ_DTYPE_I32:
-        case HCQ_DTYPE_I64:
-        case HCQ_DTYPE_COUNT:
-            break;
-        }
-        memcpy(bytes + i * size, &r, size);
-    }
-}
-
-/* Element i of the sum of all inputs, from `at` of each on. */
-static void
-sum_element(const struct fleet *rig, enum hcq_dtype dtype, uint64_t at,
-            uint8_t *to)
-{
-    uint32_t size = hcq_dtype_bytes(dtype), r;
-    uint64_t whole = 0, word;
-    bool any = false;
-    float f = 0;
-    double d = 0;
-    uint16_t h;
-
-    for (r = 0; r < rig->n; r++) {
-        const uint8_t *from = rig->inputs[r] + at;
-        float x = 0;
-        double y = 0;
-
-        word = 0;
-        memcpy(&word, from, size);
-        whole += word;
-        any |= word != 0;
-        if (dtype == HCQ_DTYPE_F16)
-            x = from_half((uint16_t)word);
-        else if (dtype == HCQ_DTYPE_BF16)
-            x = float_of((uint32_t)word << 16);
-        else if (dtype == HCQ_DTYPE_F32)
-            x = float_of((uint32_t)word);
-        else if (dtype == HCQ_DTYPE_F64)
-            memcpy(&y, from, 8);
-        f = r ? f + x : x;
-        d = r ? d + y : y;
-    }
-    if (dtype == HCQ_DTYPE_BOOL)
-        whole = any;
-    if (dtype == HCQ_DTYPE_F16 || dtype == HCQ_DTYPE_BF16) {
-        h = dtype == HCQ_DTYPE_F16 ? to_half(f) : to_bfloat(f);
-        memcpy(to, &h, 2);
-    } else if (dtype == HCQ_DTYPE_F32) {
-        memcpy(to, &f, 4);
-    } else if (dtype == HCQ_DTYPE_F64) {
-        memcpy(to, &d, 8);
-    } else {
-        memcpy(to, &whole, size);
-    }
+    free(rig->sum);
+    free(rig->poison);
 }
 
 /* ---- sides --------------------------------------------------------------- */
@@ -403,44 +252,43 @@ rig_describe(struct fleet *rig, const struct rig_case *c,
     };
 }
 
-/* What block `b` of rank r's output should be, to `to`. */
-static void
-expect_block(const struct fleet *rig, const struct rig_case *c,
-             const struct hcq_collective_rank *ranks, uint32_t r, uint64_t b,
-             uint8_t *to)
+/* What block `b` of rank r's output should be. */
+static const uint8_t *
+wanted_block(const struct fleet *rig, const struct rig_case *c,
+             const struct hcq_collective_rank *ranks, uint32_t r, uint32_t b)
 {
-    uint64_t n_bytes = block_bytes(c), i;
-    uint32_t size = hcq_dtype_bytes(c->dtype), from = r;
-    uint64_t at = 0;
+    uint64_t at = r * block_bytes(c);
 
     switch (c->kind) {
     case HCQ_COLLECTIVE_ALL_REDUCE:
+        return rig->sum + ranks[0].in_offset;
     case HCQ_COLLECTIVE_REDUCE_SCATTER:
-        at = c->kind == HCQ_COLLECTIVE_REDUCE_SCATTER ? r * n_bytes : 0;
-        for (i = 0; i < c->count; i++)
-            sum_element(rig, c->dtype, ranks[0].in_offset + at + i * size,
-                        to + i * size);
-        return;
+        return rig->sum + ranks[0].in_offset + at;
     case HCQ_COLLECTIVE_ALL_GATHER:
     case HCQ_COLLECTIVE_GATHER:
-        from = (uint32_t)b;
-        break;
+        return rig->inputs[b] + ranks[b].in_offset;
     case HCQ_COLLECTIVE_BROADCAST:
     case HCQ_COLLECTIVE_SEND:
-        from = c->root;
-        break;
+        return rig->inputs[c->root] + ranks[c->root].in_offset;
     case HCQ_COLLECTIVE_ALL_TO_ALL:
-        from = (uint32_t)b;
-        at = r * n_bytes;
-        break;
+        return rig->inputs[b] + ranks[b].in_offset + at;
     case HCQ_COLLECTIVE_SCATTER:
-        from = c->root;
-        at = r * n_bytes;
-        break;
+        return rig->inputs[c->root] + ranks[c->root].in_offset + at;
     case HCQ_COLLECTIVE_KIND_COUNT:
-        fail();
+        break;
     }
-    memcpy(to, rig->inputs[from] + ranks[from].in_offset + at, n_bytes);
+    fail();
+    return NULL;
+}
+
+void
+rig_poison(struct fleet *rig)
+{
+    uint32_t r;
+
+    for (r = 0; r < rig->n; r++)
+        expect_ok(
+            hcq_buffer_write(rig->out[r], 0, rig->poison, rig->side_bytes));
 }
 
 void
@@ -448,40 +296,45 @@ rig_write(struct fleet *rig)
 {
     uint32_t r;
 
-    memset(rig->got, RIG_POISON, rig->side_bytes);
-    for (r = 0; r < rig->n; r++) {
+    for (r = 0; r < rig->n; r++)
         expect_ok(
             hcq_buffer_write(rig->in[r], 0, rig->inputs[r], rig->side_bytes));
-        expect_ok(hcq_buffer_write(rig->out[r], 0, rig->got, rig->side_bytes));
-    }
+    rig_poison(rig);
+}
+
+static bool
+is_float(enum hcq_dtype dtype)
+{
+    return dtype == HCQ_DTYPE_F16 || dtype == HCQ_DTYPE_BF16 ||
+           dtype == HCQ_DTYPE_F32 || dtype == HCQ_DTYPE_F64;
+}
+
+bool
+rig_has(const struct fleet *rig, const struct rig_case *c)
+{
+    bool whole = c->by == HCQ_COLLECTIVE_NVLS && is_float(c->dtype);
+
+    return rig->has_numbers && rig->dtype == c->dtype &&
+           rig->seed == c->seed && rig->is_whole == whole;
 }
 
 void
 rig_prepare(struct fleet *rig, const struct rig_case *c)
 {
-    struct hcq_collective_rank ranks[RIG_RANKS_MAX];
-    struct hcq_collective_desc desc;
-    uint64_t state = c->seed, b;
+    uint64_t state = c->seed;
     uint32_t r;
 
-    rig_describe(rig, c, ranks, &desc);
-    for (r = 0; r < rig->n; r++) {
-        memset(rig->inputs[r], RIG_POISON, rig->side_bytes);
-        if (ranks[r].in)
-            fill_random(c->dtype, rig->inputs[r] + ranks[r].in_offset,
-                        in_blocks(rig, c) * c->count,
-                        c->by == HCQ_COLLECTIVE_NVLS, &state);
-        memset(rig->wanted[r], RIG_POISON, rig->side_bytes);
+    if (!rig_has(rig, c)) {
+        rig->has_numbers = true;
+        rig->dtype = c->dtype;
+        rig->seed = c->seed;
+        rig->is_whole = c->by == HCQ_COLLECTIVE_NVLS && is_float(c->dtype);
+        for (r = 0; r < rig->n; r++)
+            numbers_fill(c->dtype, rig->is_whole, rig->inputs[r],
+                         rig->side_bytes, &state);
+        numbers_sum(c->dtype, rig->inputs, rig->n, rig->side_bytes, rig->sum);
     }
     rig_write(rig);
-    for (r = 0; r < rig->n; r++) {
-        if (ranks[r].out && ranks[r].out == rig->in[r])
-            memcpy(rig->wanted[r], rig->inputs[r], rig->side_bytes);
-        for (b = 0; ranks[r].out && b < out_blocks(rig, c); b++)
-            expect_block(rig, c, ranks, r, b,
-                         rig->wanted[r] + ranks[r].out_offset +
-                             b * block_bytes(c));
-    }
 }
 
 /* A slot begins with the guard's end. */
@@ -574,28 +427,63 @@ rig_build(struct fleet *rig, const struct rig_case *c,
     expect_ok(hcq_graph_end(*out_graph));
 }
 
-static void
-check_buffer(struct fleet *rig, const struct rig_case *c,
-             struct hcq_buffer *buf, const uint8_t *wanted, uint32_t r,
-             const char *what)
-{
-    uint64_t i;
+/* The bytes that a buffer should have: blocks, and the rest around them. */
+struct wanted {
+    const uint8_t *rest;
+    const uint8_t *blocks[RIG_RANKS_MAX];
+    uint64_t at, n_bytes; /* the first block's begin, each one's size */
+    uint32_t n;
+};
 
-    expect_ok(hcq_buffer_read(buf, 0, rig->got, rig->side_bytes));
-    if (memcmp(rig->got, wanted, rig->side_bytes) == 0)
-        return;
-    for (i = 0; rig->got[i] == wanted[i]; i++)
-        continue;
+/* The bytes from i on, and how many there are in one piece. */
+static const uint8_t *
+wanted_from(const struct wanted *w, uint64_t i, uint64_t side_bytes,
+            uint64_t *out_n)
+{
+    uint64_t end = w->at + w->n * w->n_bytes, in;
+
+    if (i < w->at || i >= end) {
+        *out_n = (i < w->at && end > w->at ? w->at : side_bytes) - i;
+        return w->rest + i;
+    }
+    in = (i - w->at) % w->n_bytes;
+    *out_n = w->n_bytes - in;
+    return w->blocks[(i - w->at) / w->n_bytes] + in;
+}
+
+static void
+fail_at(const struct fleet *rig, const struct rig_case *c, uint64_t i,
+        uint8_t want, uint32_t r, const char *side, const char *what)
+{
     fail_msg("%s: %s by %s of %u x %llu %s%s, root %u, offset %llu: rank %u, "
              "%s, byte %lld of a side: 0x%02x, not 0x%02x",
              what, hcq_collective_kind_name(c->kind),
              hcq_collective_algorithm_name(c->by), rig->n,
              (unsigned long long)c->count, hcq_dtype_name(c->dtype),
              c->in_place ? " in place" : "", c->root,
-             (unsigned long long)c->offset, r,
-             buf == rig->in[r] ? "input" : "output",
+             (unsigned long long)c->offset, r, side,
              (long long)i - RIG_GUARD - (long long)c->offset, rig->got[i],
-             wanted[i]);
+             want);
+}
+
+static void
+check_buffer(struct fleet *rig, const struct rig_case *c,
+             struct hcq_buffer *buf, const struct wanted *w, uint32_t r,
+             const char *what)
+{
+    const char *side = buf == rig->in[r] ? "input" : "output";
+    uint64_t i, k, n;
+
+    expect_ok(hcq_buffer_read(buf, 0, rig->got, rig->side_bytes));
+    for (i = 0; i < rig->side_bytes; i += n) {
+        const uint8_t *want = wanted_from(w, i, rig->side_bytes, &n);
+
+        if (memcmp(rig->got + i, want, n) == 0)
+            continue;
+        for (k = 0; rig->got[i + k] == want[k]; k++)
+            continue;
+        fail_at(rig, c, i + k, want[k], r, side, what);
+    }
 }
 
 void
@@ -603,16 +491,23 @@ rig_check(struct fleet *rig, const struct rig_case *c, const char *what)
 {
     struct hcq_collective_rank ranks[RIG_RANKS_MAX];
     struct hcq_collective_desc desc;
-    uint32_t r;
+    uint32_t r, b;
 
     rig_describe(rig, c, ranks, &desc);
     for (r = 0; r < rig->n; r++) {
         bool is_own = ranks[r].out && ranks[r].out == rig->in[r];
+        struct wanted in = {.rest = rig->inputs[r]};
+        struct wanted out = {.rest = is_own ? rig->inputs[r] : rig->poison};
 
-        check_buffer(rig, c, rig->in[r],
-                     is_own ? rig->wanted[r] : rig->inputs[r], r, what);
-        if (is_own)
-            continue;
-        check_buffer(rig, c, rig->out[r], rig->wanted[r], r, what);
+        if (ranks[r].out && block_bytes(c)) {
+            out.at = ranks[r].out_offset;
+            out.n_bytes = block_bytes(c);
+            out.n = (uint32_t)out_blocks(rig, c);
+            for (b = 0; b < out.n; b++)
+                out.blocks[b] = wanted_block(rig, c, ranks, r, b);
+        }
+        check_buffer(rig, c, rig->in[r], is_own ? &out : &in, r, what);
+        if (!is_own)
+            check_buffer(rig, c, rig->out[r], &out, r, what);
     }
 }

@@ -25,9 +25,14 @@ struct fleet {
     struct hcq_buffer *spare_in[RIG_RANKS_MAX], *spare_out[RIG_RANKS_MAX];
     struct rig_peer *peers;
     struct tensor_sums *sums;
-    /* of the host: what was written, what is expected, what came back */
-    uint8_t *inputs[RIG_RANKS_MAX], *wanted[RIG_RANKS_MAX];
-    uint8_t *got;
+    /* Numbers of one dtype, as large as a side, in the host's memory: what is
+     * in each input, with its guards, and the sums of all inputs. Whole: see
+     * numbers_fill. */
+    bool has_numbers, is_whole;
+    enum hcq_dtype dtype;
+    uint64_t seed;
+    uint8_t *inputs[RIG_RANKS_MAX], *sum;
+    uint8_t *poison, *got; /* what outputs had before; what came back */
 };
 
 /* Opens n devices of the names in `list`, with commas between; one name with
@@ -60,10 +65,14 @@ struct rig_case {
 void rig_describe(struct fleet *rig, const struct rig_case *c,
                   struct hcq_collective_rank *ranks,
                   struct hcq_collective_desc *out_desc);
-/* Random inputs on the devices, poisoned outputs; and what is expected. */
+/* Whether inputs and sums are there of the case's dtype and seed. */
+bool rig_has(const struct fleet *rig, const struct rig_case *c);
+/* Makes them where they are not; inputs on the devices, poisoned outputs. */
 void rig_prepare(struct fleet *rig, const struct rig_case *c);
 /* The same inputs once more, and poisoned outputs. */
 void rig_write(struct fleet *rig);
+/* Poisoned outputs alone, where the inputs are as they were written. */
+void rig_poison(struct fleet *rig);
 /* The graph with the collective, ended. */
 void rig_build(struct fleet *rig, const struct rig_case *c,
                struct hcq_graph **out_graph,
@@ -75,7 +84,5 @@ void rig_bind(struct fleet *rig, const struct rig_case *c,
               struct hcq_graph *graph, const struct hcq_collective *collective);
 /* Every byte of all memory is as expected; `what` is printed if not. */
 void rig_check(struct fleet *rig, const struct rig_case *c, const char *what);
-
-uint64_t rig_random(uint64_t *state);
 
 #endif

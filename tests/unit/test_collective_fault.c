@@ -5,6 +5,7 @@
  * usage: test_collective_fault [every]
  * every: each call of the kernel fails in turn, not some of them.
  */
+#include "collective_numbers.h"
 #include "collective_rig.h"
 
 #include <stdio.h>
@@ -545,9 +546,9 @@ test_kills(void **state)
 
     (void)state;
     for (i = 0; i < N_KILLS; i++) {
-        kill_one(nv, (uint32_t)(rig_random(&seed) % 2),
-                 (uint32_t)(rig_random(&seed) % 4));
-        kill_one(mixed, 1, (uint32_t)(rig_random(&seed) % 4));
+        kill_one(nv, (uint32_t)(numbers_random(&seed) % 2),
+                 (uint32_t)(numbers_random(&seed) % 4));
+        kill_one(mixed, 1, (uint32_t)(numbers_random(&seed) % 4));
     }
     /* cards that reset with one of the first submissions: each is a program of
      * its own, which may use the card no more */

@@ -486,7 +486,7 @@ test_other_order(void **state)
             memcpy(&x, rig.inputs[r] + RIG_GUARD + 4 * i, 4);
             size += x < 0 ? -x : x;
         }
-        memcpy(&want, rig.wanted[0] + RIG_GUARD + 4 * i, 4);
+        memcpy(&want, rig.sum + RIG_GUARD + 4 * i, 4);
         memcpy(&got, first + RIG_GUARD + 4 * i, 4);
         n_other += want != got;
         /* two additions, each with half a unit in the last place */
