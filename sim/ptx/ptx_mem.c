@@ -147,15 +147,28 @@ judge_nc(struct px_run *r, const struct px_span *s, const uint64_t *addr)
     return true;
 }
 
-/* Some memory of the launch is another card's: each access of a lane. */
+/* Some memory of the launch is another card's: each lane's access counts,
+ * neighbours to one page together. */
 static void
-count_crossing(const struct sim_ptx_mem *mem, const struct px_span *s,
+count_crossing(const struct px_run *r, const struct px_span *s,
                const uint64_t *addr)
 {
-    uint32_t left;
+    const struct sim_ptx_mem *mem = &r->launch->mem;
+    uint32_t left, n_bytes = 0;
+    uint64_t first = 0;
 
-    for (left = s->mask; left; left &= left - 1)
-        mem->count(mem->user, addr[px_first(left)], s->n_bytes, s->is_write);
+    for (left = s->mask; left; left &= left - 1) {
+        uint64_t va = addr[px_first(left)];
+
+        if (n_bytes && (!mem->page_bytes ||
+                        va >> r->page_log2 != first >> r->page_log2)) {
+            mem->count(mem->user, first, n_bytes, s->is_write);
+            n_bytes = 0;
+        }
+        first = n_bytes ? first : va;
+        n_bytes += s->n_bytes;
+    }
+    mem->count(mem->user, first, n_bytes, s->is_write);
 }
 
 static bool
@@ -174,7 +187,7 @@ in_global(struct px_run *r, const struct px_span *s, const uint64_t *addr,
         for (lane = 0; lane < PX_LANES; lane++)
             out[lane] = p + (int64_t)(addr[lane] - addr[first]);
         if (__builtin_expect(mem->count && *mem->crosses, 0))
-            count_crossing(mem, s, addr);
+            count_crossing(r, s, addr);
         return true;
     }
     for (lane = 0; lane < PX_LANES; lane++) {
@@ -188,7 +201,7 @@ in_global(struct px_run *r, const struct px_span *s, const uint64_t *addr,
         }
     }
     if (__builtin_expect(mem->count && *mem->crosses, 0))
-        count_crossing(mem, s, addr);
+        count_crossing(r, s, addr);
     return true;
 }
 

@@ -200,16 +200,27 @@ store_lane(struct wave *w, const struct isa_insn *in, uint32_t reg,
         memcpy((char *)to + 4 * i, &w->v[reg + i][lane], 4);
 }
 
+static enum amd_access
+load_access(const struct isa_insn *in)
+{
+    return in->mem_flags & ISA_MEM_PAST    ? AMD_ACCESS_LOAD_PAST
+           : in->mem_flags & ISA_MEM_FRESH ? AMD_ACCESS_LOAD_FRESH
+                                           : AMD_ACCESS_LOAD;
+}
+
+static enum amd_access
+store_access(const struct isa_insn *in)
+{
+    return in->mem_flags & ISA_MEM_PAST ? AMD_ACCESS_STORE_PAST
+                                        : AMD_ACCESS_STORE;
+}
+
 static bool
 load_global(struct wave *w, const struct isa_insn *in, uint64_t va,
             uint32_t reg, uint32_t lane)
 {
     uint32_t words[WIDEST_DW];
-    enum amd_access access = in->mem_flags & ISA_MEM_PAST ? AMD_ACCESS_LOAD_PAST
-                             : in->mem_flags & ISA_MEM_FRESH
-                                 ? AMD_ACCESS_LOAD_FRESH
-                                 : AMD_ACCESS_LOAD;
-    const void *from = gather(w, in, va, access, lane, words);
+    const void *from = gather(w, in, va, load_access(in), lane, words);
 
     assert(lane < w->group->n_lanes);
     if (from)
@@ -223,8 +234,7 @@ store_global(struct wave *w, const struct isa_insn *in, uint64_t va,
 {
     uint32_t first = PAGE_BYTES - (uint32_t)(va & (PAGE_BYTES - 1));
     uint32_t words[WIDEST_DW];
-    enum amd_access access =
-        in->mem_flags & ISA_MEM_PAST ? AMD_ACCESS_STORE_PAST : AMD_ACCESS_STORE;
+    enum amd_access access = store_access(in);
     void *to;
 
     assert(lane < w->group->n_lanes);
@@ -427,6 +437,47 @@ access_lane(struct wave *w, const struct isa_insn *in, uint64_t va,
     return atomic_lane(w, in, va, in->src[1] - ISA_VGPR, lane);
 }
 
+/* ---- runs of lanes ---- */
+
+/* Lanes whose elements follow one another in memory are served together: in
+ * pieces that no page, and no line of a cache, begins or ends in. */
+#define PIECE_BYTES 64u
+
+static bool
+access_run(struct wave *w, const struct isa_insn *in, uint64_t va,
+           uint32_t first, uint32_t n)
+{
+    const struct amd_memory *memory = &w->group->launch->memory;
+    bool is_load = in->op == ISA_M_LOAD;
+    enum amd_access access = is_load ? load_access(in) : store_access(in);
+    uint32_t reg = is_load ? in->dst : in->src[1] - ISA_VGPR, i;
+    uint8_t *at = memory->at(memory->user, va, n * in->bytes, access);
+
+    assert(first + n <= w->group->n_lanes);
+    for (i = 0; i < n && !at; i++) { /* the first that fails is told */
+        if (!access_lane(w, in, va + i * in->bytes, first + i))
+            return false;
+    }
+    if (!at)
+        return true;
+    w->group->report->lane = first + n - 1;
+    w->group->report->va = va + (n - 1) * in->bytes;
+    w->group->report->is_write = !is_load;
+    for (i = 0; i < n && w->group->counts; i++)
+        wave_count_lane(w->group->counts, va + i * in->bytes, false);
+    if (is_load && in->bytes == 4)
+        memcpy(&w->v[reg][first], at, n * 4);
+    else if (in->bytes == 4)
+        memcpy(at, &w->v[reg][first], n * 4);
+    for (i = 0; i < n && in->bytes != 4; i++) {
+        if (is_load)
+            load_lane(w, in, reg, first + i, at + i * in->bytes);
+        else
+            store_lane(w, in, reg, first + i, at + i * in->bytes);
+    }
+    return true;
+}
+
 /* ---- global, flat, scratch ---- */
 
 /* The address without the lane's own part. */
@@ -531,6 +582,23 @@ vmem_lane_address(const struct wave *w, const struct isa_insn *in,
     if (in->src[2] != ISA_NO_SOURCE)
         return base + w->v[reg][lane];
     return base + register_value(w, reg, lane, 8);
+}
+
+/* How many lanes from `first` on are a run; 1: it is alone. */
+static uint32_t
+count_run(const struct wave *w, const struct isa_insn *in, uint64_t base,
+          uint64_t va, uint32_t first)
+{
+    uint64_t exec = wave_exec(w), left = PIECE_BYTES - va % PIECE_BYTES;
+    uint32_t n = 1;
+
+    if (in->op != ISA_M_LOAD && in->op != ISA_M_STORE)
+        return 1;
+    while (first + n < w->group->n_lanes && exec >> (first + n) & 1 &&
+           (uint64_t)(n + 1) * in->bytes <= left &&
+           vmem_lane_address(w, in, base, first + n) == va + n * in->bytes)
+        n++;
+    return n;
 }
 
 /* ---- buffers ---- */
@@ -811,7 +879,7 @@ flat_lds_lane(struct wave *w, const struct isa_insn *in, uint32_t at,
 bool
 wave_flat(struct wave *w, const struct isa_insn *in)
 {
-    uint32_t l, address = in->src[0] - ISA_VGPR;
+    uint32_t l, n, address = in->src[0] - ISA_VGPR;
     uint64_t exec = wave_exec(w), base;
 
     if (in->op == ISA_M_CACHE) /* gfx12 */
@@ -823,16 +891,19 @@ wave_flat(struct wave *w, const struct isa_insn *in)
         !wave_has_registers(w, address, in->src[2] == ISA_NO_SOURCE ? 2 : 1) ||
         !has_data(w, in))
         return false;
-    for (l = 0; l < w->group->n_lanes; l++) {
+    for (l = 0; l < w->group->n_lanes; l += n) {
         uint64_t va = vmem_lane_address(w, in, base, l);
         bool good;
 
+        n = 1;
         if (!(exec >> l & 1))
             continue;
         if (in->segment == ISA_SEG_FLAT && va >> 32 == WAVE_FLAT_LDS)
             good = flat_lds_lane(w, in, (uint32_t)va, l);
         else if (in->segment == ISA_SEG_FLAT && va >> 32 == WAVE_FLAT_SCRATCH)
             good = scratch_lane(w, in, (uint32_t)va, l);
+        else if ((n = count_run(w, in, base, va, l)) > 1)
+            good = access_run(w, in, va, l, n);
         else
             good = access_lane(w, in, va, l);
         if (!good)
