@@ -160,8 +160,8 @@ count_crossing(const struct px_run *r, const struct px_span *s,
     for (left = s->mask; left; left &= left - 1) {
         uint64_t va = addr[px_first(left)];
 
-        if (n_bytes && (!mem->page_bytes ||
-                        va >> r->page_log2 != first >> r->page_log2)) {
+        if (n_bytes &&
+            (!mem->page_bytes || va >> r->page_log2 != first >> r->page_log2)) {
             mem->count(mem->user, first, n_bytes, s->is_write);
             n_bytes = 0;
         }

@@ -3,10 +3,14 @@
  * All results of one case have the same bits, those of plain loops. Bytes over
  * each link are those of a formula, and those that simulated cards count.
  *
- * usage: collective_sweep DEVICES N SECONDS BYTES...
+ * usage: collective_sweep DEVICES N SECONDS BYTES... [few]
  * DEVICES as rig_open takes them. BYTES: of the larger side of a rank. SECONDS:
  * for each size; what is left out then is printed. Whole sweeps take minutes to
  * hours, so tests run small ones.
+ *
+ * few: sums of each dtype by one algorithm, moves by each algorithm with one
+ * dtype, an even count or an odd one. Algorithms and counts go round with the
+ * dtype, so that a kind of sums meets each algorithm with both counts.
  */
 #include "collective_moved.h"
 
@@ -23,11 +27,12 @@
 static const char *devices;
 static uint32_t n_devices;
 static double seconds_each;
+static bool is_few;
 static uint64_t sizes[SIZES_MAX];
 static int n_sizes;
 
 struct tally {
-    uint64_t n_cases, n_runs, n_skipped, n_bytes;
+    uint64_t n_runs, n_skipped, n_bytes;
     double since;
     bool has_inputs; /* the devices have the rig's, unchanged */
 };
@@ -128,7 +133,7 @@ run_one(struct fleet *rig, const struct rig_case *c, struct tally *tally)
 static bool
 is_too_long(const struct fleet *rig, const struct rig_case *c)
 {
-    return c->by == HCQ_COLLECTIVE_ONE_SHOT && rig->n > 3 &&
+    return !is_few && c->by == HCQ_COLLECTIVE_ONE_SHOT && rig->n > 3 &&
            strcmp(devices, "CPU") != 0 &&
            c->kind == HCQ_COLLECTIVE_ALL_REDUCE &&
            c->count * hcq_dtype_bytes(c->dtype) > ONE_SHOT_BYTES;
@@ -146,35 +151,45 @@ write_sides(struct fleet *rig, const struct rig_case *c, struct tally *tally)
     tally->has_inputs = !c->in_place;
 }
 
+static void
+leave_out(const struct rig_case *c, struct tally *tally, const char *why)
+{
+    tally->n_skipped++;
+    print_message("# %s: %s of %s by %s%s\n", why,
+                  hcq_collective_kind_name(c->kind), hcq_dtype_name(c->dtype),
+                  hcq_collective_algorithm_name(c->by),
+                  c->offset ? ", odd" : "");
+}
+
 /* By each algorithm, from the same inputs to the same outputs. */
 static void
 run_case(struct fleet *rig, struct rig_case *c, struct tally *tally)
 {
-    unsigned by;
+    enum hcq_collective_algorithm by[HCQ_COLLECTIVE_ALGORITHM_COUNT];
+    unsigned n = 0, i;
 
-    if (now() - tally->since > seconds_each) {
-        tally->n_skipped++;
-        print_message("# no time for %s of %s%s\n",
-                      hcq_collective_kind_name(c->kind),
-                      hcq_dtype_name(c->dtype), c->offset ? ", odd" : "");
+    if (is_few && (c->dtype / 2u + c->kind) % 2 != (c->offset > 0))
         return;
+    for (i = HCQ_COLLECTIVE_ONE_SHOT; i < HCQ_COLLECTIVE_ALGORITHM_COUNT; i++) {
+        c->by = (enum hcq_collective_algorithm)i;
+        if (rig_can(rig, c))
+            by[n++] = c->by;
     }
-    tally->n_cases++;
-    for (by = HCQ_COLLECTIVE_ONE_SHOT; by < HCQ_COLLECTIVE_ALGORITHM_COUNT;
-         by++) {
-        c->by = (enum hcq_collective_algorithm)by;
-        if (!rig_can(rig, c))
+    for (i = 0; i < n; i++) {
+        bool is_sum = c->kind <= HCQ_COLLECTIVE_REDUCE_SCATTER;
+
+        c->by = by[i];
+        if (is_few && (is_sum ? i != c->dtype % n
+                              : (i + c->kind) % HCQ_DTYPE_COUNT != c->dtype))
             continue;
-        if (is_too_long(rig, c)) {
-            tally->n_skipped++;
-            print_message("# too long: %s of %s by %s\n",
-                          hcq_collective_kind_name(c->kind),
-                          hcq_dtype_name(c->dtype),
-                          hcq_collective_algorithm_name(c->by));
-            continue;
+        if (now() - tally->since > seconds_each) {
+            leave_out(c, tally, "no time");
+        } else if (is_too_long(rig, c)) {
+            leave_out(c, tally, "too long");
+        } else {
+            write_sides(rig, c, tally);
+            run_one(rig, c, tally);
         }
-        write_sides(rig, c, tally);
-        run_one(rig, c, tally);
     }
 }
 
@@ -232,10 +247,9 @@ run_size(uint64_t n_bytes)
         }
     }
     rig_close(&rig);
-    print_message("# %s x %u, %llu bytes: %llu cases, %llu runs, %.1f MB "
-                  "compared, %llu cases left out, 0 wrong, %.1f s\n",
+    print_message("# %s x %u, %llu bytes: %llu runs, %.1f MB "
+                  "compared, %llu runs left out, 0 wrong, %.1f s\n",
                   devices, n_devices, (unsigned long long)n_bytes,
-                  (unsigned long long)tally.n_cases,
                   (unsigned long long)tally.n_runs, (double)tally.n_bytes / 1e6,
                   (unsigned long long)tally.n_skipped, now() - tally.since);
 }
@@ -257,10 +271,14 @@ main(int argc, char **argv)
 
     int i;
 
+    is_few = argc > 1 && strcmp(argv[argc - 1], "few") == 0;
+    argc -= is_few;
     if (argc < 5 || argc - 4 > SIZES_MAX) {
-        fprintf(stderr, "usage: collective_sweep DEVICES N SECONDS BYTES...\n");
+        fprintf(stderr, "usage: collective_sweep DEVICES N SECONDS BYTES... "
+                        "[few]\n");
         return 2;
     }
+    setvbuf(stdout, NULL, _IOLBF, 0); /* into a file, too */
     devices = argv[1];
     n_devices = (uint32_t)atoi(argv[2]);
     seconds_each = atof(argv[3]);
