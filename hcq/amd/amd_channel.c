@@ -468,15 +468,18 @@ amd_channel_ring(struct amd_channel *channel)
     uint64_t value = channel->put, from = *channel->wptr;
 
     assert(channel->doorbell);
-    /* What the slots point to, and the slots, before the pointer, and that
-     * before the doorbell. */
+    /* What the slots point to, and the slots, before the pointer: some of it
+     * may be write-combined, through the card's window. */
     hcq_flush_writes();
     if (channel->kind == AMD_RING_AQL)
         value--;
     if (is_watched)
         amd_watch_ring(channel, from, value);
     __atomic_store_n(channel->wptr, channel->put, __ATOMIC_RELEASE);
-    hcq_flush_writes();
+    /* The pointer before the doorbell: memory before an uncached store, which
+     * needs what Linux's writeq needs.
+     * src: docs/hardware/amd-kernel.md, "Doorbells" */
+    hcq_order_writes();
     __atomic_store_n(channel->doorbell, value, __ATOMIC_RELEASE);
     if (is_watched)
         amd_watch_settle(channel);

@@ -233,34 +233,44 @@ aql_header(uint32_t type, uint32_t setup)
     });
 }
 
+/* A slot that points to words, written where it lies, header last. */
+static inline void
+add_indirect(struct amd_push *push, uint64_t va, uint32_t n_dw)
+{
+    const struct amd_engine *engine = push->engine;
+    uint64_t index = push->slot++ & push->slot_mask;
+    struct amd_object_aql_pm4 *aql;
+    uint32_t *slot = push->slots + index * engine->slot_dw, words[4];
+
+    amd_pm4_indirect(engine, va, n_dw, words);
+    if (engine->kind == AMD_RING_AQL) {
+        aql = (void *)slot;
+        memset(slot + 1, 0, sizeof(*aql) - sizeof(*slot));
+        memcpy(aql->indirect_buffer, words, sizeof(words));
+        aql->dw_count_remain = AQL_PM4_DW_LEFT;
+        words[0] = aql_header(AMD_OBJECT_AQL_TYPE_VENDOR, AQL_FORMAT_PM4);
+    } else {
+        memcpy(slot + 1, words + 1, sizeof(words) - sizeof(words[0]));
+    }
+    __atomic_store_n(slot, words[0], __ATOMIC_RELEASE);
+}
+
 void
 amd_push_end(struct amd_push *push)
 {
     const struct amd_engine *engine = push->engine;
-    uint64_t va = (uintptr_t)push->piece;
-    uint32_t n_dw, words[16] = {0};
-    struct amd_object_aql_pm4 aql = {0};
+    const uint32_t *piece = push->piece;
+    uint32_t n_dw = (uint32_t)(push->at - piece);
 
-    if (push->at == push->piece)
+    if (n_dw == 0)
         return;
-    n_dw = (uint32_t)(push->at - push->piece);
-    assert(engine->kind == AMD_RING_SDMA || n_dw <= AMD_PM4_IB_MAX_DW);
-    if (engine->kind == AMD_RING_SDMA) {
-        if (push->slots)
-            add_words(push, push->piece, n_dw);
-        push->piece = push->at;
-        return;
-    }
     push->piece = push->at;
-    if (engine->kind == AMD_RING_PM4) {
-        amd_pm4_indirect(engine, va, n_dw, words);
-    } else {
-        aql.header = aql_header(AMD_OBJECT_AQL_TYPE_VENDOR, AQL_FORMAT_PM4);
-        amd_pm4_indirect(engine, va, n_dw, aql.indirect_buffer);
-        aql.dw_count_remain = AQL_PM4_DW_LEFT;
-        memcpy(words, &aql, sizeof(aql));
+    if (engine->kind != AMD_RING_SDMA) {
+        assert(n_dw <= AMD_PM4_IB_MAX_DW);
+        add_indirect(push, (uintptr_t)piece, n_dw);
+    } else if (push->slots) {
+        add_words(push, piece, n_dw);
     }
-    add_slots(push, words, 1);
 }
 
 /* ---- launches ------------------------------------------------------------ */

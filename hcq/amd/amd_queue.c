@@ -175,23 +175,28 @@ amd_queue_pour(struct amd_queue *queue, const uint32_t *slots, uint64_t n_slots)
 
 /* ---- submission ---------------------------------------------------------- */
 
-/* Slots of a short submission: words, their end, the wake. */
-#define SOON_SLOTS 3u
+/* So many lines of slots of the next submission are fetched, at most: those of
+ * an all-reduce of eight cards are nine. */
+#define SOON_LINES 12u
+#define LINE_DW    16u
 
-/* Lines that the next submission writes first. They were last touched a whole
- * round of the rings ago, and the fence before the doorbell waits for each; so
- * they are fetched while the card works on this one. */
+/* Lines that the next submission writes first, if it is as long as this one, as
+ * replays are. They were last touched a whole round of the rings ago, and the
+ * fence before the doorbell waits for each; so they are fetched while the card
+ * works on this one. */
 static inline void
 fetch_next(const struct amd_queue *queue, const struct amd_push *push,
-           uint64_t value)
+           uint64_t n_slots, uint64_t value)
 {
     const struct amd_engine *engine = &queue->engine;
-    uint32_t i;
+    uint64_t n_lines = (n_slots * engine->slot_dw + LINE_DW - 1) / LINE_DW, i;
 
-    for (i = 0; i < SOON_SLOTS; i++)
-        __builtin_prefetch(push->slots + ((push->slot + i) & push->slot_mask) *
-                                             engine->slot_dw,
-                           1);
+    for (i = 0; i < n_lines && i < SOON_LINES; i++) {
+        uint64_t slot = push->slot + i * (LINE_DW / engine->slot_dw);
+
+        __builtin_prefetch(
+            push->slots + (slot & push->slot_mask) * engine->slot_dw, 1);
+    }
     if (engine->finish)
         __builtin_prefetch(amd_finish_words(engine, value + 1), 1);
     __builtin_prefetch(push->at, 1);
@@ -203,12 +208,14 @@ void
 amd_queue_commit(struct amd_queue *queue, uint64_t value, struct amd_push *push,
                  struct hcq_stream *stream)
 {
+    uint64_t first = queue->ring.slot_put;
+
     amd_push_slots(push, queue->engine.wake, queue->engine.n_wake);
-    assert(push->slot > queue->ring.slot_put);
+    assert(push->slot > first);
     hcq_ring_note(&queue->base, value, stream, push->slot);
     queue->channel.put = push->slot * queue_units(queue);
     amd_channel_ring(&queue->channel);
-    fetch_next(queue, push, value);
+    fetch_next(queue, push, push->slot - first, value);
 }
 
 /* BELL_DEBUG=push: packets that an AQL queue's ring got. */

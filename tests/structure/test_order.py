@@ -12,15 +12,16 @@ import sys
 from common import Tap
 
 # Of each function: barriers, at least so many. x86 keeps the order of loads.
+# Each costs a submission: of those that ring, no more than that.
 WANTED = {
     'x86-64': {
-        'amd_channel_ring': ('sfence', 2),
+        'amd_channel_ring': ('sfence', 1),
         'nv_channel_ring': ('sfence', 2),
         'feed_run': ('sfence', 1),
         'nv_buffer_write': ('sfence', 1),
     },
     'aarch64': {
-        'amd_channel_ring': (r'dsb\s+st', 2),
+        'amd_channel_ring': (r'(dsb\s+st|dmb\s+oshst)', 2),
         'nv_channel_ring': (r'dsb\s+st', 2),
         'feed_run': (r'dsb\s+st', 1),
         'nv_buffer_write': (r'dsb\s+st', 1),
@@ -51,8 +52,9 @@ def main():
             tap.skip(f'{machine}: {name}', 'not a function of its own')
             continue
         found = len(re.findall(barrier, code[name]))
+        many = found > n and name.endswith('_ring')
         tap.check(f'{machine}: {name} has {n} of {barrier}',
-                  [f'{found}'] if found < n else [])
+                  [f'{found}'] if found < n or many else [])
     tap.finish()
 
 

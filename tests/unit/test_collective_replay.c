@@ -2,9 +2,13 @@
  * no allocation, lock or call of the kernel on the thread that submits, also
  * where slots are set to other memory. The least time of a submission is
  * printed, and not judged.
+ *
+ * usage: test_collective_replay [DEVICES N]
+ * With devices: those alone, one-shot, as a profiler wants it.
  */
 #include "collective_rig.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/thread.h"
@@ -52,6 +56,21 @@ submissions(const struct fleet *rig)
     return n;
 }
 
+/* Packets that the queues' rings have got: AQL's slots, entries of NVIDIA's; 0:
+ * the CPU has none. */
+static uint64_t
+packets(const struct fleet *rig)
+{
+    uint64_t n = 0;
+    uint32_t q;
+
+    for (q = 0; q < rig->n_queues; q++) {
+        if (rig->queues[q]->ring)
+            n += rig->queues[q]->ring->slot_put;
+    }
+    return n;
+}
+
 /* The host's own time for a submission: the least of many, while every
  * queue waits for the host, so that no card takes a CPU, or memory out of its
  * caches. The submission before it brings what both share into them. */
@@ -87,9 +106,10 @@ held_ns(struct fleet *rig, struct hcq_graph *graph)
     return least_ns;
 }
 
+/* most: packets of a submission, which each cost a line of memory. */
 static void
 replay(const char *list, uint32_t n, enum hcq_collective_algorithm by,
-       uint64_t count, unsigned slots)
+       uint64_t count, unsigned slots, uint64_t most)
 {
     const struct rig_case c = {.kind = HCQ_COLLECTIVE_ALL_REDUCE,
                                .by = by,
@@ -101,7 +121,7 @@ replay(const char *list, uint32_t n, enum hcq_collective_algorithm by,
     struct hcq_collective *collective;
     struct hcq_graph *graph;
     struct fleet rig;
-    uint64_t before, held, least_ns = UINT64_MAX;
+    uint64_t before, n_packets, held, least_ns = UINT64_MAX;
     uint32_t i;
 
     rig_open(&rig, list, n, 65536, true);
@@ -120,6 +140,7 @@ replay(const char *list, uint32_t n, enum hcq_collective_algorithm by,
     hcq_graph_get_info(graph, &info);
     held = held_ns(&rig, graph);
     before = submissions(&rig);
+    n_packets = packets(&rig);
     memset(&counts, 0, sizeof(counts));
     for (i = 0; i < N_REPLAYS; i++) {
         struct counts then;
@@ -143,11 +164,14 @@ replay(const char *list, uint32_t n, enum hcq_collective_algorithm by,
                  counts.allocations, counts.locks, counts.calls);
     assert_int_equal(submissions(&rig) - before,
                      (uint64_t)N_REPLAYS * info.n_queues);
-    print_message("# %s, %s: %u queues, %u submissions of %u replays, %u "
-                  "allocations, %u locks, %u calls; host %llu ns, %llu a "
-                  "queue, %llu with cards held\n",
+    n_packets = packets(&rig) - n_packets;
+    assert_true(n_packets <= most * N_REPLAYS * info.n_queues);
+    print_message("# %s, %s: %u queues, %u submissions of %u replays, %llu "
+                  "packets, %u allocations, %u locks, %u calls; host %llu ns, "
+                  "%llu a queue, %llu with cards held\n",
                   list, hcq_collective_algorithm_name(by), info.n_queues,
-                  N_REPLAYS * info.n_queues, N_REPLAYS, counts.allocations,
+                  N_REPLAYS * info.n_queues, N_REPLAYS,
+                  (unsigned long long)n_packets, counts.allocations,
                   counts.locks, counts.calls, (unsigned long long)least_ns,
                   (unsigned long long)(least_ns / info.n_queues),
                   (unsigned long long)(held / info.n_queues));
@@ -160,19 +184,27 @@ replay(const char *list, uint32_t n, enum hcq_collective_algorithm by,
 static void
 test_replays(void **state)
 {
-    static const char *const lists[] = {"CPU", "NV:*@sim:sm_90*3",
-                                        "AMD:*@sim:gfx942*3"};
+    static const struct {
+        const char *list;
+        uint64_t one_shot, two_shot; /* packets: see replay */
+    } sets[] = {
+        {"CPU", 0, 0},
+        {"NV:*@sim:sm_90*3", 2, 2},
+        {"AMD:*@sim:gfx942*3", 5, 9},
+    };
     size_t i;
 
     (void)state;
-    for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-        replay(lists[i], 3, HCQ_COLLECTIVE_ONE_SHOT, 3001, 0);
-        replay(lists[i], 3, HCQ_COLLECTIVE_TWO_SHOT, 3001, 0);
-        replay(lists[i], 3, HCQ_COLLECTIVE_TWO_SHOT, 3001,
-               RIG_IN_SLOTS | RIG_OUT_SLOTS);
+    for (i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        replay(sets[i].list, 3, HCQ_COLLECTIVE_ONE_SHOT, 3001, 0,
+               sets[i].one_shot);
+        replay(sets[i].list, 3, HCQ_COLLECTIVE_TWO_SHOT, 3001, 0,
+               sets[i].two_shot);
+        replay(sets[i].list, 3, HCQ_COLLECTIVE_TWO_SHOT, 3001,
+               RIG_IN_SLOTS | RIG_OUT_SLOTS, sets[i].two_shot);
     }
-    replay("NV:*@sim:h100*8", 8, HCQ_COLLECTIVE_ONE_SHOT, 512, 0);
-    replay("AMD:*@sim:mi300x*8", 8, HCQ_COLLECTIVE_ONE_SHOT, 512, 0);
+    replay("NV:*@sim:h100*8", 8, HCQ_COLLECTIVE_ONE_SHOT, 512, 0, 2);
+    replay("AMD:*@sim:mi300x*8", 8, HCQ_COLLECTIVE_ONE_SHOT, 512, 0, 5);
 }
 
 /* The counters do count. */
@@ -189,12 +221,19 @@ counters_count(void **state)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counters_count),
         cmocka_unit_test(test_replays),
     };
 
+    if (argc == 3) {
+        uint32_t n = (uint32_t)atoi(argv[2]);
+
+        replay(argv[1], n, HCQ_COLLECTIVE_ONE_SHOT, 512, 0,
+               UINT64_MAX / N_REPLAYS / (2 * n));
+        return 0;
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
