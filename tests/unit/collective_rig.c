@@ -468,7 +468,7 @@ fail_at(const struct fleet *rig, const struct rig_case *c, uint64_t i,
              (long long)i - RIG_GUARD - (long long)c->offset, got, want);
 }
 
-/* A few MiB of the memory: read, and in the caches, or where the host has it. */
+/* A few MiB of the memory: where the host has it, or read, into its caches. */
 static const uint8_t *
 look_at(struct fleet *rig, struct hcq_buffer *buf, uint64_t at, uint64_t n)
 {
