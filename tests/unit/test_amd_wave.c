@@ -682,6 +682,40 @@ test_faults(void **state)
     stop(&m);
 }
 
+/* Neighbours' stores are one access, but for where memory ends: those before
+ * are done, and the first lane beyond is told. */
+static void
+test_fault_in_run(void **state)
+{
+    static const uint32_t before = 0xabababab;
+    struct amd_launch launch;
+    struct machine m;
+    uint64_t out, end;
+    uint32_t i, got;
+
+    (void)state;
+    start(&m, ISA_GFX942, "kernels");
+    out = memory_put(&m.memory, NULL, 64);
+    m.memory.size_bytes -= 24;
+    end = out + (uint64_t)(m.memory.bytes + m.memory.size_bytes -
+                           (unsigned char *)memory_at(&m.memory, out));
+    out = end - 40;
+    assert_int_equal(out % 64, 0);
+    for (i = 0; i < 10; i++)
+        memcpy(memory_at(&m.memory, out + 4 * i), &before, 4);
+    launch = prepare(&m, "ids", &out, sizeof(out));
+    expect_fault(&m, &launch, BELL_E_DEVICE_LOST, AMD_WAVE_UNMAPPED,
+                 "of 4 bytes");
+    assert_int_equal(m.report.va, end);
+    assert_int_equal(m.report.lane, 10);
+    assert_true(m.report.is_write);
+    for (i = 0; i < 10; i++) {
+        memcpy(&got, memory_at(&m.memory, out + 4 * i), 4);
+        assert_int_not_equal(got, before);
+    }
+    stop(&m);
+}
+
 /* Scratch that the launch was not given, or by a wrong descriptor. */
 static void
 test_scratch_range(void **state)
@@ -1073,6 +1107,7 @@ main(void)
         cmocka_unit_test(test_wide_reads),
         cmocka_unit_test(test_matrices),
         cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_fault_in_run),
         cmocka_unit_test(test_scratch_range),
         cmocka_unit_test(test_instruction_cache),
         cmocka_unit_test(test_float_constants),

@@ -489,9 +489,9 @@ test_other_order(void **state)
         memcpy(&want, rig.sum + RIG_GUARD + 4 * i, 4);
         memcpy(&got, first + RIG_GUARD + 4 * i, 4);
         n_other += want != got;
-        /* two additions, each with half a unit in the last place */
-        assert_true(want - got <= size * 0x1p-23f);
-        assert_true(got - want <= size * 0x1p-23f);
+        /* two additions in each order, half a unit in the last place each */
+        assert_true(want - got <= size * 0x1p-22f);
+        assert_true(got - want <= size * 0x1p-22f);
     }
     assert_true(n_other > 0);
     free(first);
