@@ -227,7 +227,8 @@ struct hcq_collective_info {
      * is told, but does not count for AUTO. */
     double times_ns[HCQ_COLLECTIVE_ALGORITHM_COUNT];
     bool is_rate_known; /* no rate of a link had to be assumed */
-    /* From the memory of one rank to another one. */
+    /* From the memory of one rank to another one. By multicast, too: there a
+     * port carries a chunk to all ranks, and the sum of all, once. */
     uint64_t link_bytes[HCQ_COLLECTIVE_RANKS_MAX][HCQ_COLLECTIVE_RANKS_MAX];
     uint64_t to_host_bytes[HCQ_COLLECTIVE_RANKS_MAX];
     uint64_t from_host_bytes[HCQ_COLLECTIVE_RANKS_MAX];
