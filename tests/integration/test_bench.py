@@ -406,7 +406,8 @@ def check_groups(tap, folder):
              'all-to-all: there is no ring algorithm for it'),
             (('CPU,CPU', 'allreduce', '--algorithm', 'rign'), 2,
              "did you mean 'ring'"),
-            (('CPU', 'copy', '--algorithm', 'ring'), 2, 'name them as')):
+            (('CPU', 'copy', '--algorithm', 'ring'), 2, 'name them as'),
+            (('CPU:*', 'broadcast'), 2, 'expected several devices')):
         tap.check(' '.join(args) + ' is refused',
                   expect(run('bench', *args, *QUICK), code, err=part))
     done = run('bench', 'CPU,CPU', '--algorithm', 'two-shot', '--json', *QUICK)
@@ -415,6 +416,8 @@ def check_groups(tap, folder):
         if ('why' in row) != (row['suite'] in (
             'allgather', 'reducescatter', 'alltoall')) and
         row['suite'] != 'peers'])
+    tap.check('all of a backend, behind another name', expect(
+        run('bench', 'CPU,CPU:*', 'broadcast', *QUICK), 0, out='busbw'))
     done = run('bench', 'CPU,CPU', 'allreduce', *QUICK)
     tap.check("nccl-tests' columns", expect(done, 0, out='busbw #wrong'))
     if run('devices', SIMULATED).returncode != 0:

@@ -29,18 +29,19 @@ find_end(const char *at)
     }
 }
 
+/* Whether the name, n characters of a list, is of all devices. */
 static bool
-has_star(const char *name)
+has_star(const char *name, size_t n)
 {
-    const char *colon = strchr(name, ':');
+    const char *colon = memchr(name, ':', n);
 
-    return colon && colon[1] == '*';
+    return colon && colon + 1 < name + n && colon[1] == '*';
 }
 
 bool
 bench_is_group(const char *name)
 {
-    return name && (*find_end(name) == ',' || has_star(name));
+    return name && (*find_end(name) == ',' || has_star(name, strlen(name)));
 }
 
 static bell_status
@@ -62,9 +63,10 @@ add_name(struct bench *b, const char *name, size_t n)
 static bell_status
 add_all(struct bench *b, const char *name, size_t n)
 {
-    const char *star = strchr(name, '*');
+    const char *star = memchr(name, '*', n);
     char one[2 * HCQ_NAME_MAX];
     struct hcq_device *dev;
+    bell_status status;
     unsigned i;
     int used;
 
@@ -73,12 +75,12 @@ add_all(struct bench *b, const char *name, size_t n)
                         name, i, (int)(name + n - star - 1), star + 1);
         if (used < 0 || (size_t)used >= sizeof(one))
             return add_name(b, name, HCQ_NAME_MAX);
-        if (hcq_device_open(one, &dev) != BELL_OK) {
-            if (i == 0)
-                return bell_error_last()->status;
+        status = hcq_device_open(one, &dev);
+        if (status == BELL_E_NO_DEVICE && i > 0) {
             bell_error_clear();
             break;
         }
+        BELL_TRY(status); /* one that is there is not left out in silence */
         hcq_device_close(dev);
         BELL_TRY(add_name(b, one, (size_t)used));
     }
@@ -115,13 +117,16 @@ bench_group_parse(const char *list, struct bench *b)
     b->n_names = 0;
     for (at = list;; at = end + 1) {
         end = find_end(at);
-        if (has_star(at))
+        if (has_star(at, (size_t)(end - at)))
             BELL_TRY(add_all(b, at, (size_t)(end - at)));
         else
             BELL_TRY(add_name(b, at, (size_t)(end - at)));
         if (!*end)
             break;
     }
+    if (b->n_names < 2)
+        return bell_fail(BELL_E_INVALID,
+                         "%s: expected several devices, there is 1", list);
     BELL_TRY(share_interfaces(b));
     b->device = b->names[0];
     return BELL_OK;
