@@ -35,7 +35,7 @@ struct bell_stats {
     uint64_t scratch_bytes; /* all that lies between */
     uint64_t alive_bytes;   /* of that at once: what no place could save */
     /* On a mesh (doorbell/mesh.h): */
-    uint64_t n_splits; /* graphs split for its places; others were known */
+    uint64_t n_splits;      /* graphs split for its places; others were known */
     uint64_t written_bytes; /* by the host, to all places together */
 };
 

@@ -192,8 +192,8 @@ struct rt_dead {
 
 /* What a node of the context's graph became when it was last numbered. */
 struct rt_copy {
-    const struct uop *to; /* in rt->graphs */
-    uint64_t run;         /* rt->n_numbered then */
+    const struct uop *to;     /* in rt->graphs */
+    uint64_t run;             /* rt->n_numbered then */
     uint32_t value, n_values; /* its values: the first, how many */
 };
 
