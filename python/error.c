@@ -5,15 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Python's classes beside doorbell.Error: a second one where people expect
- * either. */
+/* Python's classes beside doorbell.Error, as docs/reference/errors.md has them:
+ * a second one where people expect either. */
 static void
 builtins_of(enum bell_reason reason, PyObject *out[2])
 {
     out[0] = PyExc_RuntimeError;
     out[1] = NULL;
     switch ((int)reason) {
-    case BELL_REASON_ARGUMENT:
     case BELL_REASON_SHAPE:
     case BELL_REASON_VALUE:
     case BELL_REASON_SIZE:
@@ -41,8 +40,9 @@ builtins_of(enum bell_reason reason, PyObject *out[2])
         out[0] = PyExc_PermissionError;
         break;
     case BELL_REASON_DEVICE:
+        out[0] = PyExc_FileNotFoundError;
+        break;
     case BELL_REASON_IO:
-    case BELL_REASON_KERNEL:
         out[0] = PyExc_OSError;
         break;
     case BELL_REASON_TIMEOUT:

@@ -319,6 +319,45 @@ save_jit(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* _jit_key(args): contexts, dtypes and shapes of a tuple of plain Tensors as
+ * bytes; None where something else is among them. */
+static PyObject *
+key_of(PyObject *module, PyObject *args)
+{
+    int64_t key[MOST_TENSORS * 4];
+    Py_ssize_t n = PyTuple_Check(args) ? PyTuple_Size(args) : -1, i;
+    size_t at = 0;
+
+    (void)module;
+    if (n < 1)
+        Py_RETURN_NONE;
+    for (i = 0; i < n; i++) {
+        PyObject *item = PyTuple_GetItem(args, i);
+        struct py_tensor *t = py_tensor_of(item);
+        const int64_t *shape;
+        uint32_t ndim;
+
+        if (Py_TYPE(item) != py.tensor)
+            Py_RETURN_NONE;
+        ndim = bell_ndim(t->handle);
+        shape = bell_shape(t->handle);
+        if (!shape || at + 2 + ndim > sizeof(key) / sizeof(key[0])) {
+            bell_error_clear();
+            Py_RETURN_NONE;
+        }
+        key[at++] = (int64_t)(uintptr_t)t->context;
+        key[at++] = (int64_t)bell_dtype_of(t->handle) << 32 | ndim;
+        memcpy(key + at, shape, ndim * sizeof(*shape));
+        at += ndim;
+    }
+    return PyBytes_FromStringAndSize((const char *)key,
+                                     (Py_ssize_t)(at * sizeof(key[0])));
+}
+
+static PyMethodDef jit_functions[] = {
+    {"_jit_key", key_of, METH_O, NULL},
+    {0},
+};
 static PyMethodDef jit_methods[] = {
     {"call", call_jit, METH_O, NULL},
     {"info", jit_info, METH_NOARGS, NULL},
@@ -347,5 +386,5 @@ py_jit_init(PyObject *module)
     int done = type ? PyModule_AddObjectRef(module, "_Jit", type) : -1;
 
     Py_XDECREF(type);
-    return done;
+    return done < 0 ? -1 : PyModule_AddFunctions(module, jit_functions);
 }

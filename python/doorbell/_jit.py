@@ -70,7 +70,10 @@ class Signature:
 
     def call(self, inputs):
         self.count(inputs)
-        return unflatten(self.result, self.jit.call(inputs))
+        results = self.jit.call(inputs)
+        if type(self.result) is Leaf:
+            return results[self.result]
+        return unflatten(self.result, results)
 
 
 class jit:
@@ -99,6 +102,7 @@ class jit:
         self.function = function
         self.name = name or getattr(function, '__name__', 'jit')
         self.signatures = {}
+        self.plain = {}  # the same by key, of tensors by position alone
 
     def __get__(self, instance, owner=None):
         """Methods: each object has its own."""
@@ -131,8 +135,15 @@ class jit:
         return found, inputs
 
     def __call__(self, *args, **named):
+        key = None if named else _c._jit_key(args)
+        found = self.plain.get(key)
+        if found is not None:
+            return found.call(list(args))
         found, inputs = self.signature(args, named)
-        return found.call(inputs)
+        result = found.call(inputs)
+        if key is not None:
+            self.plain[key] = found
+        return result
 
     def info(self, *args, **named):
         """Counts of what was captured for such arguments."""
