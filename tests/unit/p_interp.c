@@ -257,6 +257,25 @@ eval_common(enum uop_op op, enum uop_dtype dtype, const lane_value *x,
            eval_int(op, dtype, x, out);
 }
 
+/* What is left of indices and gates: most of what would be asked of
+ * uop_const_eval. */
+static bool
+eval_index(const struct uop *u, const lane_value *x, lane_value *out)
+{
+    enum uop_dtype from = u->src[0]->dtype;
+
+    if (u->op == UOP_CMPLT && from == UOP_I64)
+        out->i = x[0].i < x[1].i;
+    else if (u->op == UOP_AND && u->dtype == UOP_BOOL)
+        out->i = (x[0].bits & x[1].bits) != 0;
+    else if (u->op == UOP_CAST && u->dtype == UOP_I64 &&
+             (from == UOP_I32 || from == UOP_U32 || from == UOP_I64))
+        *out = x[0];
+    else
+        return false;
+    return true;
+}
+
 static lane_value
 eval_op(struct interp *in, const struct uop *u, const lane_value *x)
 {
@@ -270,7 +289,7 @@ eval_op(struct interp *in, const struct uop *u, const lane_value *x)
     for (i = 0; flushes && i < u->n_src; i++)
         zeroed[i] = flushed(x[i]);
     x = flushes ? zeroed : x;
-    if (!eval_common(u->op, u->dtype, x, &out)) {
+    if (!eval_common(u->op, u->dtype, x, &out) && !eval_index(u, x, &out)) {
         for (i = 0; i < u->n_src && i < 3; i++)
             set_const(consts[i], u->src[i]->dtype, x[i]);
         if (u->n_src > 3 ||

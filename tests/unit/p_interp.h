@@ -1,6 +1,6 @@
 /* Two obvious interpreters for tests: of linear programs (stage P) and of
  * kernels (stage K). Slow; a lane goes through uop_const_eval unless it is a
- * plain sum, product or choice.
+ * plain sum, product or choice, or an index is compared.
  */
 #ifndef BELL_TESTS_UNIT_P_INTERP_H
 #define BELL_TESTS_UNIT_P_INTERP_H
