@@ -323,6 +323,8 @@ call_row(struct fn_args *args)
         call->n_results = 1;
     }
     status = bell_context_status(args->ctx);
+    if (status == BELL_OK && call->n_results == 1 && !call->results[0])
+        status = bell_error_last()->status; /* of no tensor's context */
     if (status != BELL_OK)
         call->n_results = 0;
     return status;

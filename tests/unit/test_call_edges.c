@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "doorbell/functions.h"
+#include "tests/unit/expect.h"
 
 /* ---- calls as text ---- */
 
@@ -655,6 +656,36 @@ test_doubles(void **state)
     EXPECT(bell_searchsorted(T(V(0.1), 1), tenth, false), 0);
 }
 
+/* A function of a list of tensors, called with an empty one, fails and says so,
+ * though no tensor has a context that could. */
+static void
+test_empty_lists(void **state)
+{
+    static struct bell_value item;
+    struct bell_param params[BELL_MAX_PARAMS];
+    uint32_t n_rows = 0;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < bell_function_count(); i++) {
+        struct bell_arg arg = {
+            .value = {.kind = BELL_VALUE_LIST, .items = &item, .n_items = 0}};
+        struct bell_call call = {.args = &arg, .n_args = 1};
+
+        call.function = bell_function_at(i);
+        if (bell_function_params(call.function, params) == 0 ||
+            params[0].kind != BELL_PARAM_TENSORS ||
+            (bell_function_params(call.function, params) > 1 &&
+             params[1].required))
+            continue;
+        bell_error_clear();
+        expect_fails(bell_function_call(ctx, &call), BELL_E_INVALID,
+                     call.function->name);
+        n_rows++;
+    }
+    assert_true(n_rows >= 2);
+}
+
 int
 main(void)
 {
@@ -665,6 +696,7 @@ main(void)
         TEST(test_wide_integers), TEST(test_all_numbers),
         TEST(test_wide_in_c),     TEST(test_doubles),
         TEST(test_zeros),         TEST(test_all_defaults),
+        TEST(test_empty_lists),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
