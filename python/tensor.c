@@ -656,14 +656,26 @@ requires_grad(PyObject *self, PyObject *args)
 
 /* Printing is Python's: imported when it is first asked for. */
 static PyObject *
-repr(PyObject *self)
+printed(PyObject *self, const char *how)
 {
     PyObject *module = PyImport_ImportModule("doorbell._repr");
     PyObject *text =
-        module ? PyObject_CallMethod(module, "repr_of", "O", self) : NULL;
+        module ? PyObject_CallMethod(module, how, "O", self) : NULL;
 
     Py_XDECREF(module);
     return text;
+}
+
+static PyObject *
+repr(PyObject *self)
+{
+    return printed(self, "repr_of");
+}
+
+static PyObject *
+str(PyObject *self)
+{
+    return printed(self, "str_of");
 }
 
 static PyObject *
@@ -752,6 +764,7 @@ static PyType_Slot slots[] = {
     {Py_tp_new, (void *)new_tensor},
     {Py_tp_dealloc, (void *)dealloc},
     {Py_tp_repr, (void *)repr},
+    {Py_tp_str, (void *)str},
     {Py_tp_hash, (void *)hash},
     {Py_tp_richcompare, (void *)compare},
     {Py_tp_iter, (void *)iterate},

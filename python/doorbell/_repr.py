@@ -1,5 +1,6 @@
-"""How a tensor is printed: its values as NumPy prints them, where they are there;
-shape and dtype where printing would have to compute."""
+"""How a tensor is printed: its values as NumPy prints them. `print` computes them;
+what a debugger or an interpreter shows by itself computes nothing, and has shape
+and dtype where values are not there."""
 import struct
 
 WIDTH = 75  # of a line
@@ -11,15 +12,24 @@ DEFAULTS = ('float32', 'int64', 'bool')
 
 def repr_of(x):
     """For Tensor.__repr__."""
+    if not x.is_realized:
+        return (f'tensor(shape={x.shape}, dtype={x.dtype.name}, not computed'
+                f'{grad(x)})')
+    return whole(x, x)
+
+
+def str_of(x):
+    """For Tensor.__str__. The tensor itself keeps its history for gradients."""
+    return whole(x, x if x.is_realized else x.detach().realize())
+
+
+def whole(x, computed):
     name = x.dtype.name
     end = '' if name in DEFAULTS else f', dtype={name}'
     if not x.device.startswith('CPU'):
         end += f", device='{x.device}'"
-    if x.requires_grad:
-        end += ', requires_grad=True'
-    if not x.is_realized:
-        return f'tensor(shape={x.shape}, dtype={name}, not computed{grad(x)})'
-    text = body(x, 'tensor(')
+    end += grad(x)
+    text = body(computed, 'tensor(')
     if len(text.rsplit('\n', 1)[-1]) + len(end) + 1 > WIDTH:
         end = end.replace(', ', ',\n       ', 1)
     return f'{text}{end})'

@@ -1,4 +1,4 @@
-"""Printing: values as NumPy prints them, and nothing computed for it."""
+"""Printing: values as NumPy prints them, computed only where `print` asks."""
 import unittest
 
 import doorbell as bell
@@ -17,6 +17,15 @@ class Lazy(unittest.TestCase):
         self.assertFalse(x.is_realized)
         x.realize()
         self.assertEqual(repr(x), 'tensor([[2., 3., 4.],\n        [2., 3., 4.]])')
+
+    def test_print(self):
+        x = bell.ones(2).requires_grad_()
+        loss = (x * x).sum()
+        self.assertEqual(f'{loss}', 'tensor(2.)')
+        self.assertEqual(str(x), 'tensor([1., 1.], requires_grad=True)')
+        self.assertIn('not computed', repr(loss))
+        loss.backward()
+        self.assertEqual(x.grad.tolist(), [2., 2.])
 
     def test_ends(self):
         self.assertEqual(repr(bell.tensor([1, 2])), 'tensor([1, 2])')

@@ -269,8 +269,8 @@ read_formula(struct names *names, struct side *left, struct side *right,
         return fail_at(names, at, "\"->\" is missing");
     if (left->n_groups != shape->n) {
         tensor_fail(names->ctx, "bell_rearrange", BELL_BAD_SHAPE,
-                    "\"%s\" names %u axes on the left, not those of x, %s",
-                    names->formula, left->n_groups, SHAPE_OF(x));
+                    "\"%s\" has %u axes on the left; %s has %u", names->formula,
+                    left->n_groups, SHAPE_OF(x), shape->n);
         return false;
     }
     if (!take_pattern_sizes(names, sizes, n_sizes) ||

@@ -718,7 +718,8 @@ test_addmm_refuses(void **state)
     } while (0)
     REFUSES(bell_addmm(b, a, b, 1, 1),
             "bell_addmm: (3, 4) is not broadcast to (2, 4)");
-    REFUSES(bell_addmm(a, b, a, 1, 1), "bell_addmm: (3, 4) @ (2, 3)");
+    REFUSES(bell_addmm(a, b, a, 1, 1),
+            "bell_addmm: (3, 4) @ (2, 3): expected [n, k] @ [k, m]");
     REFUSES(bell_addmm(i, i, i, 0.5, 1),
             "bell_addmm: beta 0.5 and alpha 1 of integers; both must be whole");
 #undef REFUSES

@@ -69,7 +69,8 @@ test_rearrange_errors(void **state)
     (void)state;
 #define REFUSED(formula, text)                                                 \
     EXPECT_ERROR(bell_rearrange(x, formula, NULL, 0), "bell_rearrange: " text)
-    REFUSED("a b -> a b", "\"a b -> a b\": 2 axes for (2, 3, 4)");
+    REFUSED("a b -> a b",
+            "\"a b -> a b\" has 2 axes on the left; (2, 3, 4) has 3");
     REFUSED("a b c", "\"a b c\", column 6: \"->\" is missing");
     REFUSED("a b a -> a b",
             "\"a b a -> a b\", column 5: the name is there already");
@@ -121,11 +122,14 @@ test_pixel_shuffle(void **state)
            0);
     EXPECT_SHAPE(bell_pixel_shuffle(INPUT(0, 9, 2, 1), 3), 0, 1, 6, 3);
     EXPECT_ERROR(bell_pixel_shuffle(x, 3),
-                 "bell_pixel_shuffle: (2, 8, 1, 3) by 3");
+                 "bell_pixel_shuffle: (2, 8, 1, 3) by 3: the channels must be "
+                 "a multiple of its square");
     EXPECT_ERROR(bell_pixel_unshuffle(x, 2),
-                 "bell_pixel_unshuffle: (2, 8, 1, 3) by 2");
+                 "bell_pixel_unshuffle: (2, 8, 1, 3) by 2: height and width "
+                 "must be multiples of it");
     EXPECT_ERROR(bell_pixel_shuffle(x, 0),
-                 "bell_pixel_shuffle: (2, 8, 1, 3) by 0");
+                 "bell_pixel_shuffle: (2, 8, 1, 3) by 0: expected 3 axes or "
+                 "more, and a factor of 1 to 2^20");
 }
 
 int
