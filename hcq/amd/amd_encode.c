@@ -233,21 +233,22 @@ aql_header(uint32_t type, uint32_t setup)
     });
 }
 
-/* A slot that points to words, written where it lies, header last. */
+/* A slot that points to words, written where it lies, header last. It is
+ * aligned as words are. */
 static inline void
 add_indirect(struct amd_push *push, uint64_t va, uint32_t n_dw)
 {
     const struct amd_engine *engine = push->engine;
     uint64_t index = push->slot++ & push->slot_mask;
-    struct amd_object_aql_pm4 *aql;
     uint32_t *slot = push->slots + index * engine->slot_dw, words[4];
 
     amd_pm4_indirect(engine, va, n_dw, words);
     if (engine->kind == AMD_RING_AQL) {
-        aql = (void *)slot;
-        memset(slot + 1, 0, sizeof(*aql) - sizeof(*slot));
-        memcpy(aql->indirect_buffer, words, sizeof(words));
-        aql->dw_count_remain = AQL_PM4_DW_LEFT;
+        memset(slot + 1, 0,
+               sizeof(struct amd_object_aql_pm4) - sizeof(slot[0]));
+        memcpy(slot + AMD_OBJECT_AQL_PM4_INDIRECT_BUFFER / 4, words,
+               sizeof(words));
+        slot[AMD_OBJECT_AQL_PM4_DW_COUNT_REMAIN / 4] = AQL_PM4_DW_LEFT;
         words[0] = aql_header(AMD_OBJECT_AQL_TYPE_VENDOR, AQL_FORMAT_PM4);
     } else {
         memcpy(slot + 1, words + 1, sizeof(words) - sizeof(words[0]));
