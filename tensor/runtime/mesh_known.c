@@ -221,7 +221,8 @@ keep_numbered(const struct rt_run *run, const struct uop *from,
         host_alloc(run->n_leaves * sizeof(struct tensor_buffer *) + 1);
     if (!k->wanted || !k->parts || !k->held || !was->copies || !was->leaves)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
-    memcpy(k->wanted, rt->values.list, rt->values.n * sizeof(*k->wanted));
+    if (rt->values.n) /* else there may be no list */
+        memcpy(k->wanted, rt->values.list, rt->values.n * sizeof(*k->wanted));
     memcpy(was->copies, rt->copies, n_nodes * sizeof(*was->copies));
     for (i = 0; i < run->n_leaves; i++) {
         was->leaves[i] = run->leaves[i];
@@ -342,8 +343,9 @@ fill_known(const struct rt_run *run, const struct uop *sink,
     if (!k->values.list || !k->value_of || !k->leaf_of || !k->laid ||
         !k->is_laid || !k->roots || !k->layouts)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
-    memcpy(k->values.list, rt->values.list,
-           rt->values.n * sizeof(*rt->values.list));
+    if (rt->values.n)
+        memcpy(k->values.list, rt->values.list,
+               rt->values.n * sizeof(*rt->values.list));
     memcpy(k->roots, run->roots, run->n * sizeof(*k->roots));
     memcpy(k->layouts, run->layouts, run->n * sizeof(*k->layouts));
     match_values(rt, was, copies, k);
