@@ -520,7 +520,7 @@ size(PyObject *self, PyObject *args)
     n = bell_size(t->handle, axis);
     if (n < 0)
         return PyErr_Format(py.classes[BELL_REASON_AXIS],
-                            "size: there is no axis %d of %u", axis,
+                            "size: axis %d is out of bounds for %u axes", axis,
                             (unsigned)bell_ndim(t->handle));
     return PyLong_FromLongLong(n);
 }

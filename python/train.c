@@ -285,8 +285,11 @@ set_option(union options *options, const struct option *known, const char *name,
         *(double *)(void *)field = number;
     else if (known->type == 'b')
         *(bool *)(void *)field = number != 0;
-    else
+    else if (number >= 0 && number <= UINT32_MAX)
         *(uint32_t *)(void *)field = (uint32_t)number;
+    else
+        return PyErr_Format(PyExc_ValueError, "%s must be 0 to 2^32 - 1", name),
+               -1;
     return 0;
 }
 
@@ -299,7 +302,11 @@ find_kind(const char *name)
         if (strcmp(kinds[i].name, name) == 0)
             return &kinds[i];
     }
-    PyErr_Format(PyExc_ValueError, "there is no optimiser '%s'", name);
+    PyErr_Format(
+        PyExc_ValueError,
+        "'%s' is not an optimiser; expected sgd, adam, adamw, rmsprop, "
+        "adagrad, lamb, lars or muon",
+        name);
     return NULL;
 }
 
@@ -491,7 +498,10 @@ set_schedule(PyObject *self, PyObject *args, PyObject *named)
     for (i = 0; i < 4 && strcmp(words[i], word); i++)
         ;
     if (i == 4) {
-        PyErr_Format(PyExc_ValueError, "there is no schedule '%s'", word);
+        PyErr_Format(PyExc_ValueError,
+                     "'%s' is not a schedule; expected constant, step, cosine "
+                     "or one_cycle",
+                     word);
         return NULL;
     }
     s.kind = (enum bell_schedule_kind)i;

@@ -144,6 +144,14 @@ class Optimisers(unittest.TestCase):
             opt.step(loss)
         return loss.item()
 
+    def test_refused(self):
+        w = bell.ones(2, 2).requires_grad_()
+        for steps in (-1, 2 ** 32, float('nan')):
+            with self.assertRaisesRegex(ValueError, 'n_iters must be 0 to'):
+                optim.Muon([w], ns_steps=steps)
+        with self.assertRaisesRegex(ValueError, 'expected constant, step'):
+            optim.SGD([w], 0.1).set_schedule('linear')
+
     def test_all_descend(self):
         for make in (lambda p: optim.SGD(p, 0.1), lambda p: optim.Adam(p, 0.2),
                      lambda p: optim.SGD(p, 0.05, momentum=0.9, nesterov=True),
