@@ -80,7 +80,7 @@ static const struct named_results {
 
 /* ---- arguments ---- */
 
-/* What is made of Python's arguments for one call. */
+/* One call's arguments, made of Python's. */
 struct call_args {
     struct py_context *context;
     struct bell_arg args[MAX_ARGS];

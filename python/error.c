@@ -117,7 +117,7 @@ set_text(PyObject *to, const char *name, const char *text)
     return done;
 }
 
-/* What the record has beside the message. */
+/* The fields of the record beside the message. */
 static int
 describe(PyObject *made, const struct bell_error *record)
 {

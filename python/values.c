@@ -7,7 +7,7 @@
 
 /* ---- in: nested lists ---- */
 
-/* What is read of nested lists: integers until a float comes. */
+/* Elements of nested lists as they are read: integers until a float comes. */
 struct listed {
     int64_t shape[BELL_MAX_RANK];
     uint32_t ndim;

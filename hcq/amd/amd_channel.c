@@ -468,7 +468,7 @@ amd_channel_ring(struct amd_channel *channel)
     uint64_t value = channel->put, from = *channel->wptr;
 
     assert(channel->doorbell);
-    /* What the slots point to, and the slots, before the pointer: some of it
+    /* Slots and the words behind them before the pointer: some of these stores
      * may be write-combined, through the card's window. */
     hcq_flush_writes();
     if (channel->kind == AMD_RING_AQL)

@@ -55,7 +55,7 @@ class Signature:
         self.n_out = None
 
     def run(self, inputs):
-        """What the capture calls: a list of tensors for a list of tensors."""
+        """The capture calls it: a list of tensors for a list of tensors."""
         args, named = unflatten(self.tree, inputs)
         leaves = []
         self.result = flatten(self.function(*args, **named), leaves)

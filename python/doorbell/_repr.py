@@ -1,6 +1,6 @@
 """How a tensor is printed: its values as NumPy prints them. `print` computes them;
-what a debugger or an interpreter shows by itself computes nothing, and has shape
-and dtype where values are not there."""
+`repr`, which debuggers and interpreters show, computes nothing and has shape and
+dtype where values are not there."""
 import struct
 
 WIDTH = 75  # of a line
@@ -111,7 +111,7 @@ def words_of(values, dtype, ndim):
 
 
 def rounded(value, dtype):
-    """What a dtype makes of a number."""
+    """A number as a dtype rounds it."""
     if dtype == 'float64':
         return value
     try:

@@ -46,7 +46,7 @@ class Table(unittest.TestCase):
                 self.assertEqual(list(method.parameters)[1:], want[1:])
 
     def test_direct_rows(self):
-        """What direct.def lists is what the table says, all of it."""
+        """direct.def lists rows of the table as the table has them."""
         with open(os.path.join(os.path.dirname(__file__), '..', 'direct.def'),
                   encoding='utf-8') as file:
             listed = re.findall(r'^T[TA]?\((\w+), (\w+)\)$', file.read(), re.M)

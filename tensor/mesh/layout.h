@@ -61,8 +61,8 @@ void mesh_layout_parts(const struct tensor_mesh *mesh,
                        const struct uop_dims *shape,
                        const struct mesh_layout *layout,
                        struct tensor_part parts[BELL_MESH_AXES]);
-/* What places of the context's mesh will have of nodes of its graph, that are
- * realized: nothing is computed. */
+/* The parts that places of the context's mesh will have of nodes of its graph
+ * when these are realized. Computes nothing. */
 BELL_MUST_CHECK bell_status
 mesh_parts_of(const struct bell_context *ctx, const struct uop *const *nodes,
               size_t n, struct tensor_part (*parts)[BELL_MESH_AXES]);

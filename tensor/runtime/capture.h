@@ -68,8 +68,8 @@ void rt_capture_info(const struct rt_capture *cap,
 /* BELL_OK, or the loss of the device. */
 BELL_MUST_CHECK bell_status rt_capture_status(const struct bell_context *ctx);
 
-/* What places of the context's mesh will have of nodes that are realized:
- * nothing is computed. */
+/* The parts that places of the context's mesh will have of nodes when these are
+ * realized. Computes nothing. */
 BELL_MUST_CHECK bell_status rt_capture_find_parts(
     const struct bell_context *ctx, const struct uop *const *nodes, size_t n,
     struct tensor_part (*parts)[BELL_MESH_AXES]);

@@ -194,8 +194,7 @@ use_known(struct rt_run *run, const struct mesh_known *k,
 
 /* ---- learning ------------------------------------------------------------ */
 
-/* What is left of the numbering of whole values when that of a place has taken
- * its room. */
+/* The numbering of whole values, kept when that of a place takes its room. */
 struct numbered {
     struct rt_copy *copies;        /* owned; by id in the context's graph */
     struct tensor_buffer **leaves; /* owned */

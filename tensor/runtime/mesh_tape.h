@@ -31,7 +31,8 @@ BELL_MUST_CHECK bell_status mesh_tape_create(struct tensor_runtime *rt,
 /* Work in flight may still use it. NULL is allowed. */
 void mesh_tape_destroy(struct mesh_tape *tape);
 
-/* What will be added uses so much of a slot's memory: before anything is. */
+/* Notes how much of a slot's memory an argument uses. All are noted before the
+ * first kernel is added. */
 void mesh_tape_note(struct mesh_tape *tape, const struct mesh_tape_arg *arg);
 /* All has been noted. */
 BELL_MUST_CHECK bell_status mesh_tape_begin(struct mesh_tape *tape);

@@ -247,7 +247,7 @@ find_graph(struct rt_tape *tape, uint64_t kernels, struct taped **out)
     return BELL_OK;
 }
 
-/* What the kernels are for the sizes that the slots have; a hash of that. */
+/* Chooses kernels for the sizes that the slots have; gives a hash of them. */
 static bell_status
 choose_kernels(struct rt_tape *tape, uint64_t *out_hash)
 {

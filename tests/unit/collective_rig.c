@@ -254,7 +254,7 @@ rig_describe(struct fleet *rig, const struct rig_case *c,
     };
 }
 
-/* What block `b` of rank r's output should be. */
+/* The expected block `b` of rank r's output. */
 static const uint8_t *
 wanted_block(const struct fleet *rig, const struct rig_case *c,
              const struct hcq_collective_rank *ranks, uint32_t r, uint32_t b)

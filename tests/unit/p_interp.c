@@ -257,8 +257,7 @@ eval_common(enum uop_op op, enum uop_dtype dtype, const lane_value *x,
            eval_int(op, dtype, x, out);
 }
 
-/* What is left of indices and gates: most of what would be asked of
- * uop_const_eval. */
+/* Indices and gates, most of which uop_const_eval would be asked for else. */
 static bool
 eval_index(const struct uop *u, const lane_value *x, lane_value *out)
 {

@@ -173,7 +173,7 @@ test_choice(void **state)
     assert_int_equal(info.scratch_bytes, 4 * N * 16);
 }
 
-/* What is asked for takes as long between devices that are not there. */
+/* The same collective takes as long between devices that are not there. */
 static void
 expect_predicted(uint64_t bytes_per_s, double want_ns)
 {

@@ -1,6 +1,6 @@
-/* What the host does for a replay of a jit on a mesh, once the memory of the
- * call is known: no allocation, lock or call of the kernel on the thread that
- * calls, as on one device. The function changes state in place and has
+/* A replay of a jit on a mesh, once the memory of the call is known, takes no
+ * allocation, lock or call of the kernel on the thread that calls, as on one
+ * device. The function changes state in place and has
  * collectives.
  */
 #include <stdio.h>

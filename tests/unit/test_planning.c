@@ -149,7 +149,7 @@ test_product(void **state)
                 0.03);
 }
 
-/* What a part is made of, by the formulas of the page. */
+/* The sizes of a part, by the formulas of the page. */
 static void
 test_parts(void **state)
 {
@@ -199,7 +199,7 @@ test_parts(void **state)
 
 /* ---- bytes --------------------------------------------------------------- */
 
-/* What a device sends along the data axis. */
+/* Bytes that a device sends along the data axis. */
 static void
 test_data_bytes(void **state)
 {

@@ -126,7 +126,7 @@ struct plan_prediction {
     double n_params;
     double local_params; /* of the stage with the most */
     double n_micro;      /* micro-batches of a device in a step */
-    /* What a device sends in a step, by axis, within its box and between. */
+    /* Bytes that a device sends in a step, by axis, within its box and between. */
     double tensor_bytes[2], context_bytes[2], data_bytes[2];
     double pipeline_bytes[2];
     double tensor_s, data_s; /* the exchange's time, hidden or not */

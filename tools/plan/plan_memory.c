@@ -14,7 +14,7 @@
  * weights once more, and two moments, in float32. */
 #define HALF_BYTES  2.0
 #define STATE_BYTES 12.0
-/* What runtime, libraries and fragments take. guess. */
+/* For runtime, libraries and fragments. guess: */
 #define RESERVED_BYTES (3.0 * 1073741824)
 
 const char *const plan_memory_names[PLAN_MEMORY_COUNT] = {

@@ -26,7 +26,7 @@
 /* Time that an exchange beside computing still costs: it takes units and
  * bandwidth. guess. */
 #define HIDDEN_COST 0.5
-/* What each doubling of boxes adds to a step: some box is always slower.
+/* Each doubling of boxes adds this share to a step: some box is always slower.
  * calibrated: MPT 7B on 128 to 512 GPUs. */
 #define STRAGGLER_SHARE 0.01
 
@@ -194,7 +194,7 @@ words_s(const struct plan_machine *machine, const struct plan_model *model,
 
 /* ---- exchanges ----------------------------------------------------------- */
 
-/* What is left of an exchange beside computing of that time. */
+/* The time of an exchange that computing of that time does not hide. */
 static double
 exposed_s(double exchange, double computing)
 {
