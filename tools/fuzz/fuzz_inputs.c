@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "doorbell/jit.h"
+#include "doorbell/mesh.h"
 
 #define N_CALLS 4 /* of each two, the second has what the first left */
 
@@ -195,11 +196,25 @@ run_plainly(struct bell_context *ctx, struct changing *c,
     return false;
 }
 
-/* Gives each input memory of its own again. An assignment may leave two with
- * one, which makes another graph of the next call, with other last bits of its
- * sums; a jit's inputs are apart. */
+/* *t, of which all values have just been written, in the layout of `as`: of a
+ * mesh with one axis. */
 static BELL_MUST_CHECK bell_status
-part_inputs(const struct changing *c, struct fuzz_side *side)
+lay_as(struct bell_tensor *as, struct bell_tensor **t)
+{
+    struct bell_layout layout = {.struct_size = sizeof(layout)};
+
+    BELL_TRY(bell_layout_of(as, &layout));
+    if (layout.axes[0] >= 0)
+        *t = bell_shard(*t, "data", layout.axes[0]);
+    return BELL_OK;
+}
+
+/* Gives each input memory of its own again, in the layout that the jit's has.
+ * An assignment may leave two with one, which makes another graph of the next
+ * call, with other last bits of its sums; a jit's inputs are apart. */
+static BELL_MUST_CHECK bell_status
+part_inputs(const struct changing *c, const struct fuzz_side *jitted,
+            struct fuzz_side *side)
 {
     bell_status status = BELL_OK;
     uint32_t i;
@@ -213,6 +228,8 @@ part_inputs(const struct changing *c, struct fuzz_side *side)
         status = bell_read(side->in[i], bytes, size);
         if (status == BELL_OK)
             status = bell_write(side->in[i], bytes, size);
+        if (status == BELL_OK)
+            status = lay_as(jitted->in[i], &side->in[i]);
         host_free(bytes);
     }
     return status == BELL_OK ? bell_realize(side->in, c->n_in) : status;
@@ -231,7 +248,7 @@ run_calls(struct bell_context *ctx, struct changing *c, struct bell_jit **jit,
             BELL_TRY(make_fuzz_inputs(ctx, c, &plain));
             BELL_TRY(make_fuzz_inputs(ctx, c, &jitted));
         } else {
-            BELL_TRY(part_inputs(c, &plain));
+            BELL_TRY(part_inputs(c, &jitted, &plain));
         }
         if (!run_plainly(ctx, c, &plain))
             return BELL_OK;

@@ -790,10 +790,7 @@ fuzz_check_jit(struct bell_context *ctx, const struct fuzz_program *prog,
     end = bell_scope_end(ctx);
     if (status == BELL_OK && !out->failed && !out->invalid)
         status = end;
-    /* by bits, which on a mesh depend on layouts: a jit is given memory, where
-     * the same calls without it may be given what is not computed yet */
-    if (status == BELL_OK && !out->failed && !out->invalid &&
-        bell_mesh_places(ctx) == 1) {
+    if (status == BELL_OK && !out->failed && !out->invalid) {
         *changed = *prog;
         settle_program(changed);
         status = fuzz_check_inputs(ctx, changed, out);
