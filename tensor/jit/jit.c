@@ -444,8 +444,15 @@ run_function(struct bell_jit *jit, struct bell_tensor *const *in,
     jit->is_running = true;
     status = jit->desc.fn(ctx, jit->desc.user, in, out);
     jit->is_running = false;
-    if (status != BELL_OK)
+    if (status != BELL_OK) {
+        if (bell_error_last()->status == BELL_OK)
+            return bell_fail(
+                status == BELL_E_INVALID ? BELL_BAD_VALUE : status,
+                "bell_jit_call: the function of '%s' returned '%s' "
+                "and no message",
+                jit->name, bell_status_name(status));
         return status;
+    }
     BELL_TRY(tensor_report(ctx));
     if (ctx->n_scopes != n_scopes)
         return bell_fail(BELL_BAD_STATE,

@@ -707,6 +707,7 @@ enum misuse {
     ENDS_SCOPE,
     CALLS_ITSELF,
     FAILS,
+    FAILS_SILENTLY,
     LEAVES_GRADIENT,
     CHANGES_NUMBER,
     KEEPS
@@ -745,6 +746,8 @@ misuse(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
     case FAILS:
         bell_add(out[0], bell_ones(ctx, BELL_DIMS(7), BELL_FLOAT32));
         break;
+    case FAILS_SILENTLY:
+        return BELL_E_IO;
     case LEAVES_GRADIENT:
         return bell_backward(bell_sum(out[0], BELL_NO_DIMS, false));
     case CHANGES_NUMBER:
@@ -775,6 +778,8 @@ test_function_misuse(void **state)
         {ENDS_SCOPE, "bell_scope_end"},
         {CALLS_ITSELF, "inside its function"},
         {FAILS, "bell_add"},
+        {FAILS_SILENTLY, "the function of 'misuse' returned 'file error' "
+                         "and no message"},
         {LEAVES_GRADIENT, "leaves a gradient"},
     };
     struct bell_context *ctx = open_device("CPU");
