@@ -299,6 +299,15 @@ as_float(PyObject *self)
 }
 
 static PyObject *
+as_complex(PyObject *self, PyObject *unused)
+{
+    double value = 0;
+
+    (void)unused;
+    return read_f64(self, &value) < 0 ? NULL : PyComplex_FromDoubles(value, 0);
+}
+
+static PyObject *
 as_int(PyObject *self)
 {
     PyObject *item = py_tensor_item(self, NULL), *made;
@@ -690,6 +699,24 @@ reduce_ex(PyObject *self, PyObject *protocol)
     return made;
 }
 
+/* The Array API's module, imported when it is first asked for. */
+static PyObject *
+array_namespace(PyObject *self, PyObject *args, PyObject *named)
+{
+    static char *names[] = {"api_version", NULL};
+    PyObject *version = Py_None, *module, *found;
+
+    (void)self;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "|$O:__array_namespace__",
+                                     names, &version))
+        return NULL;
+    module = PyImport_ImportModule("doorbell.xp._array");
+    found =
+        module ? PyObject_CallMethod(module, "namespace", "O", version) : NULL;
+    Py_XDECREF(module);
+    return found;
+}
+
 #define METHOD(name, fn, flags, doc)                                           \
     {                                                                          \
         name, (PyCFunction)(void (*)(void))fn, flags, doc                      \
@@ -699,8 +726,17 @@ static PyMethodDef methods[] = {
     METHOD("__bytes__", py_tensor_tobytes, METH_NOARGS, NULL),
     METHOD("__copy__", copy, METH_NOARGS, NULL),
     METHOD("__deepcopy__", deep_copy, METH_O, NULL),
-    METHOD("__dlpack__", py_tensor_dlpack, METH_VARARGS | METH_KEYWORDS, NULL),
-    METHOD("__dlpack_device__", py_tensor_dlpack_device, METH_NOARGS, NULL),
+    METHOD(
+        "__array_namespace__", array_namespace, METH_VARARGS | METH_KEYWORDS,
+        "__array_namespace__($self, /, *, api_version=None)\n--\n\nThe module "
+        "doorbell.xp."),
+    METHOD("__complex__", as_complex, METH_NOARGS, NULL),
+    METHOD(
+        "__dlpack__", py_tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
+        "__dlpack__($self, /, *, stream=None, max_version=None, "
+        "dl_device=None, copy=None)\n--\n\nA capsule of the values, copied."),
+    METHOD("__dlpack_device__", py_tensor_dlpack_device, METH_NOARGS,
+           "__dlpack_device__($self, /)\n--\n\nThe host: (1, 0)."),
     METHOD("__reduce_ex__", reduce_ex, METH_O, NULL),
     METHOD(
         "assign", assign, METH_O,

@@ -25,8 +25,8 @@ pi = 3.141592653589793
 newaxis = None
 del float_inf
 
-_LAZY = {'nn': 'nn', 'optim': 'optim', 'errors': 'errors', 'jit': '_jit',
-         'load': '_files', 'save': '_files', 'no_grad': '_grad'}
+_LAZY = {'nn': 'nn', 'optim': 'optim', 'errors': 'errors', 'xp': 'xp',
+         'jit': '_jit', 'load': '_files', 'save': '_files', 'no_grad': '_grad'}
 
 
 def __getattr__(name: str) -> 'Any':
