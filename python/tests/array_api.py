@@ -5,7 +5,7 @@ usage: array_api.py SUITE [ARGUMENT OF PYTEST ...]
 SUITE is a clone of github.com/data-apis/array-api-tests, release 2026.02.26,
 with its submodule array-api. Python needs what its requirements.txt lists, and
 the package on PYTHONPATH. Tests that need complex numbers are left out:
-array_api_skips.txt has their names.
+array_api_skips.txt has their names, array_api_plugin.py the special cases.
 """
 import os
 import sys
@@ -22,7 +22,7 @@ def main():
     os.environ.update(ARRAY_API_TESTS_MODULE='doorbell.xp',
                       ARRAY_API_TESTS_VERSION='2024.12',
                       ARRAY_API_TESTS_SKIP_DTYPES='complex64,complex128',
-                      PYTHONPATH=os.pathsep.join(path),
+                      PYTHONPATH=os.pathsep.join([*path, HERE]),
                       PYTHONDONTWRITEBYTECODE='1')
     os.environ.setdefault('BELL_CACHE', 'off')
     os.chdir(suite)
@@ -32,7 +32,7 @@ def main():
         rest.append('array_api_tests')
     os.execv(sys.executable, [
         sys.executable, '-m', 'pytest', '-q', '-p', 'no:cacheprovider',
-        '--hypothesis-disable-deadline', '--skips-file',
+        '-p', 'array_api_plugin', '--hypothesis-disable-deadline', '--skips-file',
         os.path.join(HERE, 'array_api_skips.txt'), *rest])
 
 

@@ -121,6 +121,18 @@ class Functions(unittest.TestCase):
         self.same(xp.signbit(x), [True, True, False, False])
         self.same(xp.clip(x, -1, 1), [-1, 0, 0, 1])
         self.same(xp.imag(x), [0, 0, 0, 0])
+        self.assertEqual(str(xp.sign(xp.asarray([math.nan, -0.5])).tolist()),
+                         '[nan, -1.0]')
+        nans = xp.asarray([math.nan, math.copysign(math.nan, -1)])
+        for dtype in (xp.float32, xp.float64):
+            self.same(xp.signbit(xp.astype(nans, dtype)), [False, True])
+            a = xp.asarray([math.inf, -math.inf, 3., -3., -7.], dtype=dtype)
+            b = xp.asarray([-2., 2., -math.inf, math.inf, 2.], dtype=dtype)
+            self.assertEqual(str((a // b).tolist()),
+                             '[-inf, -inf, -0.0, -0.0, -4.0]')
+            zeros = xp.asarray([-0.0, 0.0, 4.0], dtype=dtype)
+            self.assertEqual(str((zeros % b[1]).tolist()), '[0.0, 0.0, 0.0]')
+            self.assertEqual(str((zeros % b[0]).tolist()), '[-0.0, -0.0, -0.0]')
         self.same(xp.clip(xp.asarray([1, 5]), xp.asarray([2, 2]), None), [2, 5])
 
     def test_shape(self):

@@ -28,7 +28,8 @@ _NAMES = {
              'from_dlpack full full_like iinfo isdtype linspace meshgrid ones '
              'ones_like tril triu zeros zeros_like',
     _elementwise: ' '.join((*_elementwise.UNARY, *_elementwise.BINARY)) +
-                  ' clip conj imag matmul positive real signbit',
+                  ' clip conj floor_divide imag matmul positive real '
+                  'remainder sign signbit',
     _shape: 'broadcast_arrays broadcast_to concat expand_dims flip moveaxis '
             'permute_dims repeat reshape roll squeeze stack take '
             'take_along_axis tile unstack',

@@ -39,7 +39,7 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
         raise ValueError(f'asarray: values of {type(obj).__name__} are copied; '
                          'copy=False cannot be')
     with context_of(device):
-        if isinstance(obj, NUMBERS):
+        if isinstance(obj, NUMBERS) and obj == obj:  # constants have one NaN
             return Array(_c.full((), obj, dtype=dtype or default_of(obj)))
         if isinstance(obj, complex):
             raise TypeError('asarray: complex numbers are not supported')

@@ -11,7 +11,7 @@ UNARY = {name: getattr(_c, row) for name, row in (
     ('isfinite', 'isfinite'), ('isinf', 'isinf'), ('isnan', 'isnan'),
     ('log', 'log'), ('log10', 'log10'), ('log1p', 'log1p'), ('log2', 'log2'),
     ('logical_not', 'logical_not'), ('negative', 'neg'),
-    ('reciprocal', 'reciprocal'), ('round', 'round'), ('sign', 'sign'),
+    ('reciprocal', 'reciprocal'), ('round', 'round'),
     ('sin', 'sin'), ('sinh', 'sinh'), ('sqrt', 'sqrt'), ('square', 'square'),
     ('tan', 'tan'), ('tanh', 'tanh'), ('trunc', 'trunc'))}
 BINARY = {name: getattr(_c, row) for name, row in (
@@ -21,14 +21,12 @@ BINARY = {name: getattr(_c, row) for name, row in (
     ('bitwise_right_shift', 'bitwise_right_shift'),
     ('bitwise_xor', 'bitwise_xor'), ('copysign', 'copysign'),
     ('divide', 'true_divide'), ('equal', 'eq'),
-    ('floor_divide', 'floor_divide'), ('greater', 'gt'),
-    ('greater_equal', 'ge'), ('hypot', 'hypot'), ('less', 'lt'),
+    ('greater', 'gt'), ('greater_equal', 'ge'), ('hypot', 'hypot'), ('less', 'lt'),
     ('less_equal', 'le'), ('logaddexp', 'logaddexp'),
     ('logical_and', 'logical_and'), ('logical_or', 'logical_or'),
     ('logical_xor', 'logical_xor'), ('maximum', 'maximum'),
     ('minimum', 'minimum'), ('multiply', 'mul'), ('nextafter', 'nextafter'),
-    ('not_equal', 'ne'), ('pow', 'pow'), ('remainder', 'remainder'),
-    ('subtract', 'sub'))}
+    ('not_equal', 'ne'), ('pow', 'pow'), ('subtract', 'sub'))}
 
 
 def unary(name, row):
@@ -80,12 +78,45 @@ def imag(x, /):
     return Array(_c.zeros_like(x))
 
 
+BITS = {2: _c.int16, 4: _c.int32, 8: _c.int64}
+
+
 def signbit(x, /):
     """Whether the sign is minus, also of -0 and NaN."""
     arrays(x)
-    if x.dtype.is_floating_point:
-        x = _c.copysign(_c.ones_like(x), x)
+    if x.dtype.is_floating_point and x.dtype.itemsize in BITS:
+        x = _c.bitcast(x, BITS[x.dtype.itemsize])
     return Array(_c.lt(x, 0))
+
+
+def sign(x, /):
+    """-1, 0 or 1; NaN of NaN, where PyTorch has 0."""
+    arrays(x)
+    found = _c.sign(x)
+    if x.dtype.is_floating_point:
+        found = _c.where(_c.isnan(x), x, found)
+    return Array(found)
+
+
+def floor_divide(x1, x2, /):
+    """Quotient rounded down. With an infinity it is the quotient's floor by the
+    standard; PyTorch and Python have NaN and -1."""
+    x1, x2 = both(x1, x2)
+    found = _c.floor_divide(x1, x2)
+    if x1.dtype.is_floating_point:
+        infinite = _c.logical_or(_c.isinf(x1), _c.isinf(x2))
+        found = _c.where(infinite, _c.floor(_c.div(x1, x2)), found)
+    return Array(found)
+
+
+def remainder(x1, x2, /):
+    """What floor_divide leaves; a remainder of 0 has the sign of x2, where
+    PyTorch's has that of x1."""
+    x1, x2 = both(x1, x2)
+    found = _c.remainder(x1, x2)
+    if x1.dtype.is_floating_point:
+        found = _c.where(_c.eq(found, 0), _c.copysign(found, x2), found)
+    return Array(found)
 
 
 def clip(x, /, min=None, max=None):
