@@ -688,6 +688,13 @@ str(PyObject *self)
 }
 
 static PyObject *
+repr_html(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return printed(self, "html_of");
+}
+
+static PyObject *
 reduce_ex(PyObject *self, PyObject *protocol)
 {
     PyObject *module = PyImport_ImportModule("doorbell._pickle");
@@ -738,6 +745,8 @@ static PyMethodDef methods[] = {
     METHOD("__dlpack_device__", py_tensor_dlpack_device, METH_NOARGS,
            "__dlpack_device__($self, /)\n--\n\nThe host: (1, 0)."),
     METHOD("__reduce_ex__", reduce_ex, METH_O, NULL),
+    METHOD("_repr_html_", repr_html, METH_NOARGS,
+           "_repr_html_($self)\n--\n\nFor notebooks; computes nothing."),
     METHOD(
         "assign", assign, METH_O,
         "assign($self, value, /)\n--\n\nMakes this tensor denote another value "

@@ -193,3 +193,26 @@ def floats(values, dtype):
     rest = iter(words)
     return [(special[i] if i in special else next(rest)).rjust(width)
             for i in range(len(values))]
+
+
+def html_of(x):
+    """For Tensor._repr_html_: a table where the values are there and have one or
+    two axes, else what repr gives."""
+    from html import escape
+    facts = f'{x.dtype.name} {list(x.shape)} on {x.device}'
+    if not x.is_realized or x.ndim not in (1, 2) or not x.numel():
+        return f'<pre>{escape(repr_of(x))}</pre>'
+    shape = x.shape
+    values = cut(x.tolist(), shape)
+    words = iter(words_of([*flat(values, x.ndim)], x.dtype.name, x.ndim))
+    rows = []
+    for row in values if x.ndim == 2 else [values]:
+        cells = [f'<td>{escape(next(words).strip())}</td>' for _ in row]
+        if shape[-1] > 2 * EDGE:
+            cells.insert(EDGE, '<td>&hellip;</td>')
+        rows.append('<tr>' + ''.join(cells) + '</tr>')
+    if x.ndim == 2 and shape[0] > 2 * EDGE:
+        dots = '<td>&#8942;</td>' * rows[0].count('<td>')
+        rows.insert(EDGE, f'<tr>{dots}</tr>')
+    return (f'<table><caption>{escape(facts)}</caption>' + ''.join(rows) +
+            '</table>')

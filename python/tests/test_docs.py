@@ -6,7 +6,8 @@ import unittest
 import doorbell
 
 MODULES = ('doorbell', 'doorbell.nn', 'doorbell.optim', 'doorbell._jit',
-           'doorbell._grad', 'doorbell._files')
+           'doorbell._grad', 'doorbell._files', 'doorbell.xp',
+           'doorbell.xp._array', 'doorbell.xp._create')
 
 
 def load_tests(loader, suite, unused):

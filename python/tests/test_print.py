@@ -119,6 +119,21 @@ class WithNumPy(unittest.TestCase):
         with self.assertRaises(TypeError):
             bell.tensor(np.array([1j]))
 
+    def test_html(self):
+        """Notebooks ask for it; it computes nothing and closes what it opens."""
+        x = bell.arange(1200).reshape(12, 100)
+        self.assertEqual(x._repr_html_(), f'<pre>{x!r}</pre>')
+        self.assertFalse(x.is_realized)
+        html = x.realize()._repr_html_()
+        self.assertIn('<caption>int64 [12, 100] on CPU', html)
+        self.assertEqual((html.count('<tr>'), html.count('<td>')), (7, 49))
+        self.assertIn('<td>1199</td>', html)
+        for tag in ('table', 'tr', 'td', 'caption'):
+            self.assertEqual(html.count(f'<{tag}>'), html.count(f'</{tag}>'))
+        self.assertIn('<td>1.5</td>', bell.tensor([1.5, -2.])._repr_html_())
+        for shape in ((), (0, 3), (1, 1, 1)):
+            self.assertIn('<pre>', bell.zeros(shape).realize()._repr_html_())
+
 
 if __name__ == '__main__':
     unittest.main()

@@ -43,6 +43,24 @@ class Gradients(unittest.TestCase):
         with self.assertRaises(TypeError):
             bell.grad(x.sum(), [1])
 
+    def test_vjp(self):
+        x, y = bell.tensor([1., 2.]), bell.tensor([3., 4.])
+        value, back = bell.vjp(lambda p: {'a': p['u'] * p['v'], 'b': [p['u']]},
+                               {'u': x, 'v': y})
+        self.assertEqual(value['a'].tolist(), [3, 8])
+        got, = back({'a': x, 'b': [y]})
+        self.assertEqual((got['u'].tolist(), got['v'].tolist()),
+                         ([6, 12], [1, 4]))
+        # Each input is one of its own, and the function's own tensors none.
+        _, back = bell.vjp(lambda a, b: a * b * x, x, x)
+        self.assertEqual([g.tolist() for g in back(y)], [[3, 16], [3, 16]])
+        # Gradients of gradients, also of what vjp was given.
+        _, back = bell.vjp(lambda a: a * a * a, x)
+        first, = back(bell.ones(2))
+        self.assertEqual(bell.grad(first.sum(), x)[0].tolist(), [6, 12])
+        with self.assertRaises(TypeError):
+            back([x])
+
     def test_no_grad(self):
         w = bell.tensor([1., 2.]).requires_grad_()
         with bell.no_grad():
