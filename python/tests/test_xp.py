@@ -89,6 +89,26 @@ class Objects(unittest.TestCase):
         with self.assertRaises(ValueError):
             xp.zeros((1, 2, 3)).T
 
+    def test_masks(self):
+        x = xp.reshape(xp.arange(6), (2, 3))
+        self.assertEqual(x[xp.asarray([True, False])].tolist(), [[0, 1, 2]])
+        self.assertEqual(x[xp.zeros((0,), dtype=xp.bool)].shape, (0, 3))
+        self.assertEqual(x[xp.zeros((2, 0), dtype=xp.bool)].shape, (0,))
+        for shape in ((1,), (2, 2), (2, 3, 1)):
+            with self.assertRaises(IndexError):
+                x[xp.ones(shape, dtype=xp.bool)]
+            with self.assertRaises(IndexError):
+                x[xp.ones(shape, dtype=xp.bool)] = 1
+        x[xp.zeros((0,), dtype=xp.bool)] = 7
+        x[x > 4] = -1
+        self.assertEqual(x.tolist(), [[0, 1, 2], [3, 4, -1]])
+
+    def test_most_axes(self):
+        most = xp.__array_namespace_info__().capabilities()['max dimensions']
+        self.assertEqual(xp.zeros((1,) * most).ndim, most)
+        with self.assertRaises(ValueError):
+            xp.zeros((1,) * (most + 1))
+
     def test_signatures(self):
         """Parameters by name where callers of other libraries name them."""
         for name, want in (('sum', '(x, /, *, axis=None, dtype=None, '

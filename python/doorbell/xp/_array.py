@@ -47,13 +47,32 @@ class Array(Tensor):
         return Array(super().mT)
 
     def __getitem__(self, key, /):
-        return Array(super().__getitem__(key))
+        return Array(super().__getitem__(mask_for(self, key)))
+
+    def __setitem__(self, key, value, /):
+        super().__setitem__(mask_for(self, key), value)
 
     def to_device(self, device, /, *, stream=None):
         return to_device(self, device, stream)
 
     def __pos__(self, /):
         return Array(self)
+
+
+def mask_for(x, key):
+    """A subscript for x. A mask's sizes are those of x, or 0, where nothing is
+    chosen ("Boolean Array Indexing" in the standard)."""
+    if not isinstance(key, Tensor) or key.dtype is not _c.bool:
+        return key
+    shape = x.shape[:key.ndim]
+    if key.shape == shape:
+        return key
+    if key.ndim > x.ndim or any(m not in (n, 0)
+                                for m, n in zip(key.shape, shape)):
+        raise IndexError(f'a mask of shape {key.shape} does not fit an array of '
+                         f'shape {x.shape}')
+    with x.context:
+        return _c.zeros(shape, dtype=_c.bool)
 
 
 VERSIONS = ('2021.12', '2022.12', '2023.12', '2024.12')
