@@ -377,6 +377,9 @@ static PyMethodDef context_methods[] = {
      "manual_seed($self, seed, /)\n--\n\nStarts the random numbers of a seed."},
     {"info", context_info, METH_NOARGS,
      "info($self)\n--\n\nCounts: tensors, graph nodes, buffers, their bytes."},
+    {"set_mesh", py_context_set_mesh, METH_VARARGS,
+     "set_mesh($self, sizes, names, /)\n--\n\nPuts the devices in a grid whose "
+     "axes have\nnames. Before the first shard."},
     {"set_timeout", set_timeout, METH_O,
      "set_timeout($self, seconds, /)\n--\n\nHow long the device may stand "
      "still; "
@@ -385,6 +388,7 @@ static PyMethodDef context_methods[] = {
 };
 static PyGetSetDef context_getset[] = {
     {"device", get_device, NULL, "Name of the device: 'CPU:0'.", NULL},
+    {"places", py_context_places, NULL, "Number of devices of the mesh.", NULL},
     {"training", get_training, set_training,
      "Whether layers of the library behave as in training.", NULL},
     {"no_grad", get_no_grad, set_no_grad,

@@ -194,6 +194,12 @@ int py_dlpack_init(PyObject *module);
 PyObject *py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *named);
 PyObject *py_tensor_dlpack_device(PyObject *self, PyObject *unused);
 
+/* ---- mesh.c ---- */
+
+int py_mesh_init(PyObject *module);
+PyObject *py_context_set_mesh(PyObject *self, PyObject *args);
+PyObject *py_context_places(PyObject *self, void *unused);
+
 /* ---- file.c ---- */
 
 int py_file_init(PyObject *module);
