@@ -194,6 +194,10 @@ int py_dlpack_init(PyObject *module);
 PyObject *py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *named);
 PyObject *py_tensor_dlpack_device(PyObject *self, PyObject *unused);
 
+/* ---- loader.c ---- */
+
+int py_loader_init(PyObject *module);
+
 /* ---- mesh.c ---- */
 
 int py_mesh_init(PyObject *module);

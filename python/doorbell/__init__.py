@@ -26,8 +26,8 @@ newaxis = None
 del float_inf
 
 _LAZY = {'nn': 'nn', 'optim': 'optim', 'errors': 'errors', 'xp': 'xp',
-         'jit': '_jit', 'load': '_files', 'save': '_files', 'no_grad': '_grad',
-         'vjp': '_grad'}
+         'data': 'data', 'jit': '_jit', 'load': '_files', 'save': '_files',
+         'no_grad': '_grad', 'vjp': '_grad'}
 
 
 def __getattr__(name: str) -> 'Any':
