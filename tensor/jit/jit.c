@@ -440,19 +440,19 @@ run_function(struct bell_jit *jit, struct bell_tensor *const *in,
     struct bell_context *ctx = jit->ctx;
     uint32_t n_scopes = ctx->n_scopes, i;
     bell_status status;
+    bool is_invalid;
 
     jit->is_running = true;
     status = jit->desc.fn(ctx, jit->desc.user, in, out);
     jit->is_running = false;
-    if (status != BELL_OK) {
-        if (bell_error_last()->status == BELL_OK)
-            return bell_fail(
-                status == BELL_E_INVALID ? BELL_BAD_VALUE : status,
-                "bell_jit_call: the function of '%s' returned '%s' "
-                "and no message",
-                jit->name, bell_status_name(status));
+    is_invalid = status == BELL_E_INVALID;
+    if (status != BELL_OK && bell_error_last()->status == BELL_OK)
+        status = bell_fail(is_invalid ? BELL_BAD_VALUE : status,
+                           "bell_jit_call: the function of '%s' returned '%s' "
+                           "and no message",
+                           jit->name, bell_status_name(status));
+    if (status != BELL_OK)
         return status;
-    }
     BELL_TRY(tensor_report(ctx));
     if (ctx->n_scopes != n_scopes)
         return bell_fail(BELL_BAD_STATE,
