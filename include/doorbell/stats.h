@@ -37,6 +37,9 @@ struct bell_stats {
     /* On a mesh (doorbell/mesh.h): */
     uint64_t n_splits;      /* graphs split for its places; others were known */
     uint64_t written_bytes; /* by the host, to all places together */
+    uint64_t n_exchanges;   /* steps in which places exchanged data */
+    uint64_t exchanged_bytes; /* that went between places, or through the host,
+                               * in these */
 };
 
 /* Copies what was counted so far. Waits for nothing. */

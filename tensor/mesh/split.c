@@ -29,6 +29,10 @@ struct splitter {
     uint32_t *own;  /* owned: ids of what the split makes of numbers and offsets
                      * itself */
     size_t n_own, cap_own;
+    /* Owned: nodes with numbers or offsets, and those that they have become
+     * beside the ones in made[]. */
+    struct mesh_copied *again;
+    size_t n_again, cap_again;
 };
 
 /* ---- nodes of the graph of a place --------------------------------------- */
@@ -570,6 +574,212 @@ rule_of(struct splitter *s, node u, struct mesh_rule *rule)
     rule->out = mesh_parts_layout(s->mesh, uop_shape(s->from, u), buf->parts);
 }
 
+/* ---- exchanges before values grow ---------------------------------------- */
+
+/* So many nodes are looked through for a smaller value. guess */
+#define LOOK_THROUGH 64
+
+static bool
+is_same_layout(const struct mesh_layout *a, const struct mesh_layout *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+/* The source that is not whole at each place, of a node that can be given
+ * another layout by giving one to that source alone; or -1. */
+static int
+carried_source(const struct splitter *s, node u)
+{
+    const struct mesh_layout whole = mesh_whole();
+    int at = -1;
+    uint32_t i;
+
+    switch ((int)u->op) {
+    case UOP_RESHAPE:
+    case UOP_PERMUTE:
+    case UOP_EXPAND:
+    case UOP_PAD:
+    case UOP_FLIP:
+    case UOP_CAST:
+    case UOP_DETACH:
+        return 0;
+    default:
+        break;
+    }
+    for (i = 0; uop_has(u, UOP_FLAG_ALU) && i < u->n_src; i++) {
+        if (is_same_layout(&s->made[u->src[i]->id].layout, &whole) ||
+            (at >= 0 && u->src[i] == u->src[at]))
+            continue;
+        if (at >= 0)
+            return -1;
+        at = (int)i;
+    }
+    return at;
+}
+
+static uint64_t
+whole_bytes(const struct splitter *s, node u)
+{
+    const struct uop_dims *shape = uop_shape(s->from, u);
+    uint64_t n = uop_dtype_infos[u->dtype].size_bytes;
+    uint32_t i;
+
+    for (i = 0; shape && i < shape->n; i++)
+        n *= (uint64_t)shape->d[i];
+    return n;
+}
+
+/* How far below u the smallest value is that it is only repeated, padded or
+ * computed one by one from; 0: u is it. */
+static uint32_t
+depth_of_least(const struct splitter *s, node u)
+{
+    uint64_t least = whole_bytes(s, u), bytes;
+    uint32_t depth, best = 0;
+    int at;
+
+    for (depth = 1; depth <= LOOK_THROUGH; depth++) {
+        at = carried_source(s, u);
+        if (at < 0)
+            break;
+        u = u->src[at];
+        bytes = whole_bytes(s, u);
+        if (bytes < least) {
+            least = bytes;
+            best = depth;
+        }
+    }
+    return best;
+}
+
+/* What a value in layout `is` becomes by exchanges alone on its way to `to`,
+ * where places still take their parts. */
+static struct mesh_layout
+exchanged_layout(const struct splitter *s, const struct mesh_layout *is,
+                 const struct mesh_layout *to)
+{
+    struct mesh_layout mid = *is;
+    uint32_t k;
+
+    for (k = 0; k < s->mesh->n_axes; k++) {
+        if (is->at[k] == to->at[k] || is->at[k] == MESH_WHOLE)
+            continue;
+        mid.at[k] = is->at[k] == MESH_PARTIAL ? to->at[k] : MESH_WHOLE;
+    }
+    return mid;
+}
+
+/* The rule of u where its source `at`, wherever it is one, has src[at]. */
+static void
+try_sources(const struct splitter *s, node u, uint32_t at,
+            struct mesh_layout *src, struct mesh_rule *rule)
+{
+    uint32_t i;
+
+    for (i = 0; i < u->n_src; i++)
+        src[i] = u->src[i] == u->src[at] ? src[at] : mesh_whole();
+    mesh_rule_of(s->mesh, s->from, u, src, rule);
+}
+
+/* Finds the rule of u by which it is `to`, where its source `at` is given
+ * another layout along the axes of the mesh in which `to` is not u's. False:
+ * there is none. */
+static bool
+find_rule(const struct splitter *s, node u, uint32_t at,
+          const struct mesh_layout *to, struct mesh_rule *rule)
+{
+    const struct mesh_layout *is = &s->made[u->id].layout;
+    struct mesh_layout src[MESH_RULE_SRC];
+    const struct uop_dims *shape = uop_shape(s->from, u->src[at]);
+    uint32_t k, i;
+
+    for (i = 0; i < MESH_RULE_SRC; i++)
+        src[i] = mesh_whole();
+    src[at] = rule->in[at];
+    assert(u->n_src <= MESH_RULE_SRC);
+    for (k = 0; k < s->mesh->n_axes; k++) {
+        if (is->at[k] == to->at[k])
+            continue;
+        src[at].at[k] = MESH_WHOLE;
+        for (i = 0; to->at[k] >= 0 && i < shape->n; i++) {
+            if (shape->d[i] == 1)
+                continue; /* nothing is split there */
+            src[at].at[k] = (int8_t)i;
+            try_sources(s, u, at, src, rule);
+            if (rule->out.at[k] == to->at[k])
+                break;
+        }
+    }
+    try_sources(s, u, at, src, rule);
+    return is_same_layout(&rule->in[at], &src[at]) &&
+           is_same_layout(&rule->out, to);
+}
+
+static void
+note_again(struct splitter *s, node from, node to)
+{
+    size_t i;
+
+    if (s->to->failed || !has_numbers(from))
+        return;
+    for (i = 0; i < s->n_again; i++) {
+        if (s->again[i].from == from->id && s->again[i].to == to->id)
+            return;
+    }
+    if (host_grow((void **)&s->again, &s->cap_again, s->n_again + 1,
+                  sizeof(*s->again)) != 0)
+        s->to->failed = true;
+    else
+        s->again[s->n_again++] = (struct mesh_copied){from->id, to->id};
+}
+
+/* u, a node of the whole graph, in layout `to`. What places exchange for it is
+ * the value that is `depth` nodes below. */
+static node
+lay_below(struct splitter *s, node u, const struct mesh_layout *to,
+          uint32_t depth, const char *why)
+{
+    const struct made *of = &s->made[u->id];
+    const struct uop_dims *shape = uop_shape(s->from, u);
+    struct mesh_layout mid = exchanged_layout(s, &of->layout, to);
+    node src[MESH_RULE_SRC], laid;
+    struct mesh_rule rule;
+    uint32_t i, k, at;
+    bool good;
+
+    if (depth == 0 || s->to->failed || is_same_layout(&mid, &of->layout))
+        return change(s, of->u, shape, of->layout, to, why);
+    at = (uint32_t)carried_source(s, u);
+    rule_of(s, u, &rule);
+    good = find_rule(s, u, at, &mid, &rule);
+    if (!good) { /* a sum of which parts are wanted where it is repeated */
+        for (k = 0; k < s->mesh->n_axes; k++)
+            mid.at[k] = mid.at[k] == of->layout.at[k] ? mid.at[k] : MESH_WHOLE;
+        rule_of(s, u, &rule);
+        good = find_rule(s, u, at, &mid, &rule);
+    }
+    if (!good)
+        return change(s, of->u, shape, of->layout, to, why);
+    for (i = 0; i < u->n_src; i++)
+        src[i] = lay_below(s, u->src[i], &rule.in[i],
+                           u->src[i] == u->src[at] ? depth - 1 : 0, why);
+    laid = s->to->failed ? &uop_failed : build(s, u, src, &rule);
+    note_again(s, u, laid);
+    return s->to->failed ? &uop_failed : change(s, laid, shape, mid, to, why);
+}
+
+/* u in layout `to`. A value that was repeated or padded goes over as what it
+ * was before. */
+static node
+lay(struct splitter *s, node u, const struct mesh_layout *to, const char *why)
+{
+    const struct mesh_layout *is = &s->made[u->id].layout;
+    struct mesh_layout mid = exchanged_layout(s, is, to);
+    uint32_t depth = is_same_layout(&mid, is) ? 0 : depth_of_least(s, u);
+
+    return lay_below(s, u, to, depth, why);
+}
+
 static void
 split_node(struct splitter *s, node u)
 {
@@ -586,12 +796,9 @@ split_node(struct splitter *s, node u)
     if (made->u)
         return;
     assert(u->n_src <= UOP_MAX_CALL_SRC);
-    for (i = 0; i < u->n_src; i++) {
-        const struct made *of = &s->made[u->src[i]->id];
-
-        src[i] = change(s, of->u, uop_shape(s->from, u->src[i]), of->layout,
-                        i < MESH_RULE_SRC ? &rule.in[i] : &whole, rule.why);
-    }
+    for (i = 0; i < u->n_src; i++)
+        src[i] = lay(s, u->src[i], i < MESH_RULE_SRC ? &rule.in[i] : &whole,
+                     rule.why);
     made->u = s->to->failed ? &uop_failed : build(s, u, src, &rule);
 }
 
@@ -608,35 +815,51 @@ laid_leaf(node u)
                : NULL;
 }
 
+#define OWN_NODE UINT32_MAX
+
+/* Node `to` has the numbers of node `from`. seen[]: by id, from which node it
+ * is so far, + 1; or OWN_NODE. */
+static bool
+note_copy(const struct splitter *s, uint32_t from, uint32_t to, uint32_t *seen,
+          struct mesh_copies *out)
+{
+    if (host_grow((void **)&out->list, &out->cap, out->n + 1,
+                  sizeof(*out->list)) != 0)
+        return false;
+    out->is_mixed |= (seen[to] && seen[to] != from + 1) ||
+                     s->to->nodes[to]->op != s->from->nodes[from]->op;
+    seen[to] = from + 1;
+    out->list[out->n++] = (struct mesh_copied){from, to};
+    return true;
+}
+
 /* From which nodes those with numbers are. */
 static void
 note_copies(struct splitter *s, const struct uop *const *list, size_t n,
             struct mesh_copies *out)
 {
-    uint8_t *seen = host_calloc(s->to->n_nodes + 1, 1);
+    uint32_t *seen = host_calloc(s->to->n_nodes + 1, sizeof(*seen));
+    bool good = seen != NULL;
     size_t i;
 
-    for (i = 0; seen && i < s->n_own; i++)
-        seen[s->own[i]] = 1;
-    for (i = 0; seen && i < n; i++) {
-        node u = s->made[list[i]->id].u;
+    for (i = 0; good && i < s->n_own; i++)
+        seen[s->own[i]] = OWN_NODE;
+    for (i = 0; good && i < n; i++) {
+        struct tensor_buffer *leaf = laid_leaf(list[i]);
 
-        if (laid_leaf(list[i])) {
-            if (host_grow((void **)&out->laid, &out->cap_laid, out->n_laid + 1,
-                          sizeof(struct tensor_buffer *)) != 0)
-                break;
-            out->laid[out->n_laid++] = laid_leaf(list[i]);
+        if (leaf) {
+            good = host_grow((void **)&out->laid, &out->cap_laid,
+                             out->n_laid + 1, sizeof(leaf)) == 0;
+            if (good)
+                out->laid[out->n_laid++] = leaf;
         }
-        if (!has_numbers(list[i]))
-            continue;
-        if (host_grow((void **)&out->list, &out->cap, out->n + 1,
-                      sizeof(*out->list)) != 0)
-            break;
-        out->is_mixed |= seen[u->id] || u->op != list[i]->op;
-        seen[u->id] = 1;
-        out->list[out->n++] = (struct mesh_copied){list[i]->id, u->id};
+        if (good && has_numbers(list[i]))
+            good = note_copy(s, list[i]->id, s->made[list[i]->id].u->id, seen,
+                             out);
     }
-    s->to->failed |= !seen || i < n;
+    for (i = 0; good && i < s->n_again; i++)
+        good = note_copy(s, s->again[i].from, s->again[i].to, seen, out);
+    s->to->failed |= !good;
     host_free(seen);
 }
 
@@ -650,7 +873,6 @@ mesh_split(const struct bell_context *ctx, const struct uop *const *roots,
                          .from = &ctx->graph,
                          .to = to,
                          .tells = tells};
-    struct mesh_layout is;
     const struct uop **list;
     size_t n_list, i;
     uint32_t k;
@@ -666,19 +888,19 @@ mesh_split(const struct bell_context *ctx, const struct uop *const *roots,
         split_node(&s, list[i]);
     s.user = NULL;
     for (i = 0; s.made && i < n && !to->failed; i++) {
-        is = layouts[i] = s.made[roots[i]->id].layout;
+        layouts[i] = s.made[roots[i]->id].layout;
         for (k = 0; k < BELL_MESH_AXES; k++) {
             if (layouts[i].at[k] == MESH_PARTIAL)
                 layouts[i].at[k] = MESH_WHOLE;
         }
-        nodes[i] = change(&s, s.made[roots[i]->id].u,
-                          uop_shape(s.from, roots[i]), is, &layouts[i], NULL);
+        nodes[i] = lay(&s, roots[i], &layouts[i], NULL);
     }
     if (copies && s.made && !to->failed)
         note_copies(&s, list, n_list, copies);
     host_free(list);
     host_free(s.made);
     host_free(s.own);
+    host_free(s.again);
     if (!s.made)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
     if (s.bad_store)

@@ -4,6 +4,7 @@
  * copies what is given there, exchanges, and copies the results out.
  */
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -21,6 +22,7 @@ struct mesh_exchange {
     struct hcq_graph *graph;
     struct hcq_collective *collectives[BELL_MESH_PLACES]; /* one a group */
     uint32_t n_collectives;
+    uint64_t n_moved_bytes; /* between places */
     struct hcq_buffer *ins[BELL_MESH_PLACES], *outs[BELL_MESH_PLACES];
     uint32_t in_slots[BELL_MESH_PLACES], out_slots[BELL_MESH_PLACES];
 };
@@ -133,6 +135,16 @@ mesh_exchange_add(struct rt_places *places, struct hcq_graph *graph,
     return hcq_collective_add(graph, &desc, out);
 }
 
+uint64_t
+mesh_exchange_moved(const struct hcq_collective *collective)
+{
+    struct hcq_collective_info info = {
+        .struct_size = offsetof(struct hcq_collective_info, predicted_ns)};
+
+    hcq_collective_get_info(collective, &info);
+    return info.total_bytes;
+}
+
 static bell_status
 add_collective(struct rt_places *places, struct mesh_exchange *e,
                uint32_t first)
@@ -147,6 +159,7 @@ add_collective(struct rt_places *places, struct mesh_exchange *e,
     BELL_TRY(mesh_exchange_add(places, e->graph, &e->key.call, e->key.dtype,
                                e->key.n_in, e->key.n_out, first, ins, outs,
                                &e->collectives[e->n_collectives]));
+    e->n_moved_bytes += mesh_exchange_moved(e->collectives[e->n_collectives]);
     e->n_collectives++;
     return BELL_OK;
 }
@@ -283,6 +296,8 @@ submit_exchange(struct rt_places *places, struct mesh_exchange *e,
         BELL_TRY(hcq_queue_begin(places->list[p]->queue, &cs));
         BELL_TRY(hcq_cs_submit(cs, &places->list[p]->last_value));
     }
+    places->list[0]->stats.n_exchanges++;
+    places->list[0]->stats.exchanged_bytes += e->n_moved_bytes;
     return BELL_OK;
 }
 

@@ -127,6 +127,8 @@ BELL_MUST_CHECK bell_status mesh_exchange_add(
     const struct mesh_call *call, enum uop_dtype dtype, uint64_t n_in,
     uint64_t n_out, uint32_t first, const struct mesh_side *ins,
     const struct mesh_side *outs, struct hcq_collective **out);
+/* Bytes between devices, or through the host, of one that was added. */
+uint64_t mesh_exchange_moved(const struct hcq_collective *collective);
 /* Ends all of them; nothing is in flight. */
 void mesh_exchange_fini(struct rt_places *places);
 

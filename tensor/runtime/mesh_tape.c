@@ -32,7 +32,8 @@ struct mesh_tape {
     struct hcq_collective **collectives; /* owned */
     size_t n_collectives, cap_collectives;
     uint64_t n_launches;
-    double n_flops, n_bytes; /* of all launches */
+    uint64_t n_exchanges, n_moved_bytes; /* between places */
+    double n_flops, n_bytes;             /* of all launches */
 };
 
 bell_status
@@ -255,8 +256,11 @@ mesh_tape_exchange(struct mesh_tape *tape, const struct mesh_call *call,
         BELL_TRY(mesh_exchange_add(places, tape->graph, call, dtype, n_in,
                                    n_out, p, ins, outs,
                                    &tape->collectives[tape->n_collectives]));
+        tape->n_moved_bytes +=
+            mesh_exchange_moved(tape->collectives[tape->n_collectives]);
         tape->n_collectives++;
     }
+    tape->n_exchanges++;
     copy_sides(tape, out, outs, true);
     return BELL_OK;
 }
@@ -303,6 +307,8 @@ mesh_tape_submit(struct mesh_tape *tape)
     }
     first->stats.n_graphs++;
     first->stats.n_launches += tape->n_launches;
+    first->stats.n_exchanges += tape->n_exchanges;
+    first->stats.exchanged_bytes += tape->n_moved_bytes;
     first->stats.n_flops += tape->n_flops;
     first->stats.n_bytes += tape->n_bytes;
     return rt_keep_pace(first);
