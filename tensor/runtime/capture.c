@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/thread.h"
 #include "lower/schedule/overwrite.h"
+#include "tensor/runtime/mesh_bucket.h"
 #include "tensor/runtime/mesh_tape.h"
 #include "tensor/runtime/named.h"
 #include "tensor/runtime/place.h"
@@ -682,20 +683,55 @@ mesh_item(struct rt_capture *cap, const struct step *step, uint32_t i,
                               bufs[item->bufs[0]].n_elems, &args[1], &args[0]);
 }
 
+/* Items i to i + n - 1, which are one exchange. */
+static bell_status
+mesh_bucket(struct rt_capture *cap, const struct step *step, uint32_t i,
+            uint32_t n)
+{
+    const struct sched_item *items = &step->items[i];
+    const struct sched_buf *bufs = cap->rt->plans[step->plan].sched.bufs;
+    struct mesh_tape_arg ins[MESH_BUCKET_PARTS], outs[MESH_BUCKET_PARTS];
+    struct mesh_call call = mesh_call_of(items[0].sink->src[0]->arg.i);
+    uint32_t k;
+
+    assert(n <= MESH_BUCKET_PARTS);
+    for (k = 0; k < n; k++) {
+        BELL_TRY(mesh_memory_arg(cap, step, items[k].bufs[0], true, &outs[k]));
+        BELL_TRY(mesh_memory_arg(cap, step, items[k].bufs[1], false, &ins[k]));
+    }
+    return mesh_tape_bucket(cap->mesh, &call,
+                            (enum uop_dtype)bufs[items[0].bufs[0]].dtype, ins,
+                            outs, n);
+}
+
+static bell_status
+mesh_step(struct rt_capture *cap, const struct step *step, bool only_notes)
+{
+    const struct sched_buf *bufs = cap->rt->plans[step->plan].sched.bufs;
+    uint32_t i, n;
+
+    for (i = 0; i < step->n_items; i += n) {
+        n = only_notes
+                ? 1
+                : mesh_bucket_length(&step->items[i], step->n_items - i, bufs);
+        BELL_TRY(n > 1 ? mesh_bucket(cap, step, i, n)
+                       : mesh_item(cap, step, i, only_notes));
+    }
+    return BELL_OK;
+}
+
 static bell_status
 end_mesh(struct rt_capture *cap, uint32_t n_slots)
 {
-    uint32_t pass, i;
+    uint32_t pass;
     size_t s;
 
     BELL_TRY(mesh_tape_create(cap->rt, n_slots, cap->arena_bytes, &cap->mesh));
     for (pass = 0; pass < 2; pass++) {
         if (pass)
             BELL_TRY(mesh_tape_begin(cap->mesh));
-        for (s = 0; s < cap->n_steps; s++) {
-            for (i = 0; i < cap->steps[s].n_items; i++)
-                BELL_TRY(mesh_item(cap, &cap->steps[s], i, pass == 0));
-        }
+        for (s = 0; s < cap->n_steps; s++)
+            BELL_TRY(mesh_step(cap, &cap->steps[s], pass == 0));
     }
     drop_notes(cap);
     return mesh_tape_end(cap->mesh);

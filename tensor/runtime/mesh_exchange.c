@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "tensor/runtime/mesh_places.h"
@@ -15,16 +16,24 @@ struct exchange_key {
     struct mesh_call call;
     enum uop_dtype dtype;
     uint64_t n_in, n_out;
+    uint32_t n_parts; /* more: of a bucket, of that many elements each */
+    const uint64_t *part_elems;
+};
+
+/* Memory of the caller's that one place gives for a submission, by part. */
+struct given_slots {
+    uint32_t in[BELL_MESH_PLACES], out[BELL_MESH_PLACES];
 };
 
 struct mesh_exchange {
     struct exchange_key key;
+    uint64_t *part_elems;      /* owned; the key's */
+    struct given_slots *slots; /* owned; by part */
     struct hcq_graph *graph;
     struct hcq_collective *collectives[BELL_MESH_PLACES]; /* one a group */
     uint32_t n_collectives;
     uint64_t n_moved_bytes; /* between places */
     struct hcq_buffer *ins[BELL_MESH_PLACES], *outs[BELL_MESH_PLACES];
-    uint32_t in_slots[BELL_MESH_PLACES], out_slots[BELL_MESH_PLACES];
 };
 
 /* Values that are only moved are bytes. */
@@ -71,6 +80,8 @@ destroy(struct mesh_exchange *e)
         hcq_buffer_destroy(e->ins[i]);
         hcq_buffer_destroy(e->outs[i]);
     }
+    host_free(e->part_elems);
+    host_free(e->slots);
     host_free(e);
 }
 
@@ -164,21 +175,20 @@ add_collective(struct rt_places *places, struct mesh_exchange *e,
     return BELL_OK;
 }
 
-/* A copy between a place's own memory and that of the caller's. */
+/* A copy between a place's own memory, from there on, and that of the
+ * caller's. */
 static uint32_t
 add_own_copy(struct rt_places *places, struct mesh_exchange *e, uint32_t p,
-             bool is_out)
+             uint32_t part, uint64_t at, uint64_t n_bytes, bool is_out)
 {
-    uint64_t n_bytes =
-        exchange_bytes(&e->key, is_out ? e->key.n_out : e->key.n_in);
     struct hcq_device *dev = places->list[p]->dev;
     struct hcq_graph_arg own, given;
     char name[32];
     uint32_t slot;
 
-    snprintf(name, sizeof(name), "%s %u", is_out ? "out" : "in", p);
+    snprintf(name, sizeof(name), "%s %u of %u", is_out ? "out" : "in", part, p);
     slot = hcq_graph_slot_on(e->graph, name, n_bytes, dev);
-    own = hcq_graph_memory((is_out ? e->outs : e->ins)[p]->va, n_bytes,
+    own = hcq_graph_memory((is_out ? e->outs : e->ins)[p]->va + at, n_bytes,
                            is_out ? HCQ_ACCESS_READ : HCQ_ACCESS_WRITE);
     given = hcq_graph_in_slot(slot, 0, n_bytes,
                               is_out ? HCQ_ACCESS_WRITE : HCQ_ACCESS_READ);
@@ -187,6 +197,24 @@ add_own_copy(struct rt_places *places, struct mesh_exchange *e, uint32_t p,
     else
         hcq_graph_copy(e->graph, dev, &own, &given, n_bytes);
     return slot;
+}
+
+/* Copies of all parts, which lie one after the other. */
+static void
+add_own_copies(struct rt_places *places, struct mesh_exchange *e, bool is_out)
+{
+    uint64_t at = 0, n_bytes;
+    uint32_t i, p;
+
+    for (i = 0; i < e->key.n_parts; i++) {
+        n_bytes = exchange_bytes(&e->key, e->key.n_parts > 1 ? e->part_elems[i]
+                                          : is_out           ? e->key.n_out
+                                                             : e->key.n_in);
+        for (p = 0; p < places->n; p++)
+            (is_out ? e->slots[i].out : e->slots[i].in)[p] =
+                add_own_copy(places, e, p, i, at, n_bytes, is_out);
+        at += n_bytes;
+    }
 }
 
 static bell_status
@@ -210,14 +238,12 @@ fill_exchange(struct rt_places *places, struct mesh_exchange *e)
                                    HCQ_MEM_DEVICE, &e->outs[p]));
     }
     BELL_TRY(hcq_graph_create(&desc, &e->graph));
-    for (p = 0; p < places->n; p++)
-        e->in_slots[p] = add_own_copy(places, e, p, false);
+    add_own_copies(places, e, false);
     for (p = 0; p < places->n; p++) {
         if (p / call->stride % call->size == 0)
             BELL_TRY(add_collective(places, e, p));
     }
-    for (p = 0; p < places->n; p++)
-        e->out_slots[p] = add_own_copy(places, e, p, true);
+    add_own_copies(places, e, true);
     return hcq_graph_end(e->graph);
 }
 
@@ -226,7 +252,33 @@ is_same_key(const struct exchange_key *a, const struct exchange_key *b)
 {
     return a->call.kind == b->call.kind && a->call.size == b->call.size &&
            a->call.stride == b->call.stride && a->dtype == b->dtype &&
-           a->n_in == b->n_in && a->n_out == b->n_out;
+           a->n_in == b->n_in && a->n_out == b->n_out &&
+           a->n_parts == b->n_parts &&
+           (a->n_parts == 1 ||
+            memcmp(a->part_elems, b->part_elems,
+                   a->n_parts * sizeof(*a->part_elems)) == 0);
+}
+
+/* Takes its own copy of the sizes. */
+static struct mesh_exchange *
+create_exchange(const struct exchange_key *key)
+{
+    struct mesh_exchange *e = host_calloc(1, sizeof(*e));
+
+    if (!e)
+        return NULL;
+    e->key = *key;
+    e->slots = host_calloc(key->n_parts, sizeof(*e->slots));
+    e->part_elems = host_calloc(key->n_parts, sizeof(*e->part_elems));
+    if (!e->slots || !e->part_elems) {
+        destroy(e);
+        return NULL;
+    }
+    if (key->n_parts > 1)
+        memcpy(e->part_elems, key->part_elems,
+               key->n_parts * sizeof(*e->part_elems));
+    e->key.part_elems = e->part_elems;
+    return e;
 }
 
 static bell_status
@@ -242,14 +294,13 @@ find(struct rt_places *places, const struct exchange_key *key,
         if (is_same_key(&(*out)->key, key))
             return BELL_OK;
     }
-    e = host_calloc(1, sizeof(*e));
+    e = create_exchange(key);
     if (!e || host_grow((void **)&places->exchanges, &places->cap_exchanges,
                         places->n_exchanges + 1,
                         sizeof(struct mesh_exchange *)) != 0) {
-        host_free(e);
+        destroy(e);
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a collective");
     }
-    e->key = *key;
     status = fill_exchange(places, e);
     if (status != BELL_OK) {
         destroy(e);
@@ -281,13 +332,15 @@ static bell_status
 submit_exchange(struct rt_places *places, struct mesh_exchange *e,
                 const struct mesh_side *ins, const struct mesh_side *outs)
 {
-    uint32_t p;
+    uint32_t i, p;
 
-    for (p = 0; p < places->n; p++) {
-        BELL_TRY(hcq_graph_set_buffer(e->graph, e->in_slots[p], ins[p].buf,
-                                      ins[p].offset));
-        BELL_TRY(hcq_graph_set_buffer(e->graph, e->out_slots[p], outs[p].buf,
-                                      outs[p].offset));
+    for (i = 0; i < e->key.n_parts; i++, ins += places->n, outs += places->n) {
+        for (p = 0; p < places->n; p++) {
+            BELL_TRY(hcq_graph_set_buffer(e->graph, e->slots[i].in[p],
+                                          ins[p].buf, ins[p].offset));
+            BELL_TRY(hcq_graph_set_buffer(e->graph, e->slots[i].out[p],
+                                          outs[p].buf, outs[p].offset));
+        }
     }
     BELL_TRY(hcq_graph_submit(e->graph, &places->list[0]->last_value));
     for (p = 1; p < places->n; p++) {
@@ -301,20 +354,43 @@ submit_exchange(struct rt_places *places, struct mesh_exchange *e,
     return BELL_OK;
 }
 
-bell_status
-mesh_exchange_run(struct rt_places *places, const struct mesh_call *call,
-                  enum uop_dtype dtype, uint64_t n_in, uint64_t n_out,
-                  const struct mesh_side *ins, const struct mesh_side *outs)
+static bell_status
+run_exchange(struct rt_places *places, const struct exchange_key *key,
+             const struct mesh_side *ins, const struct mesh_side *outs)
 {
-    struct exchange_key key = {*call, dtype, n_in, n_out};
     struct mesh_exchange *e;
     bell_status status;
 
-    assert(call->size > 1 && places->n % call->size == 0);
-    BELL_TRY(find(places, &key, &e));
+    assert(key->call.size > 1 && places->n % key->call.size == 0);
+    BELL_TRY(find(places, key, &e));
     status = submit_exchange(places, e, ins, outs);
     if (status == BELL_OK)
         return BELL_OK;
     drop(places, e); /* its graph may be broken */
     return status;
+}
+
+bell_status
+mesh_exchange_run(struct rt_places *places, const struct mesh_call *call,
+                  enum uop_dtype dtype, uint64_t n_in, uint64_t n_out,
+                  const struct mesh_side *ins, const struct mesh_side *outs)
+{
+    struct exchange_key key = {*call, dtype, n_in, n_out, 1, NULL};
+
+    return run_exchange(places, &key, ins, outs);
+}
+
+bell_status
+mesh_exchange_run_bucket(struct rt_places *places, const struct mesh_call *call,
+                         enum uop_dtype dtype, const uint64_t *part_elems,
+                         uint32_t n_parts, const struct mesh_side *ins,
+                         const struct mesh_side *outs)
+{
+    struct exchange_key key = {*call, dtype, 0, 0, n_parts, part_elems};
+    uint32_t i;
+
+    for (i = 0; i < n_parts; i++)
+        key.n_in += part_elems[i];
+    key.n_out = key.n_in;
+    return run_exchange(places, &key, ins, outs);
 }

@@ -119,6 +119,12 @@ BELL_MUST_CHECK bell_status mesh_exchange_run(struct rt_places *places,
                                               uint64_t n_in, uint64_t n_out,
                                               const struct mesh_side *ins,
                                               const struct mesh_side *outs);
+/* The same of several sums at once, of so many elements each. Sides are by
+ * part, and in that by place. */
+BELL_MUST_CHECK bell_status mesh_exchange_run_bucket(
+    struct rt_places *places, const struct mesh_call *call,
+    enum uop_dtype dtype, const uint64_t *part_elems, uint32_t n_parts,
+    const struct mesh_side *ins, const struct mesh_side *outs);
 /* Adds to a graph the same between the places that differ from `first`, the
  * lowest of them, in the coordinate of the call alone. Memory lives as long as
  * the collective. */

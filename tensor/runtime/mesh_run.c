@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "tensor/core/tensor_internal.h"
+#include "tensor/runtime/mesh_bucket.h"
 #include "tensor/runtime/mesh_places.h"
 #include "tensor/runtime/named.h"
 
@@ -208,24 +209,42 @@ launch(struct launching *l, uint32_t i)
     return ++l->n == LAUNCHES ? flush(l) : BELL_OK;
 }
 
+/* Items i to i + n - 1, which are one exchange. */
 static bell_status
-exchange_item(struct launching *l, uint32_t i)
+exchange_items(struct launching *l, uint32_t i, uint32_t n)
 {
-    const struct sched_item *item = &l->plan->sched.items[i];
+    const struct sched_item *items = &l->plan->sched.items[i];
     const struct sched_buf *bufs = l->plan->sched.bufs;
-    struct mesh_side ins[BELL_MESH_PLACES], outs[BELL_MESH_PLACES];
-    struct mesh_call call = mesh_call_of(item->sink->src[0]->arg.i);
-    uint32_t p;
+    struct rt_places *places = l->run->rt->places;
+    struct mesh_call call = mesh_call_of(items[0].sink->src[0]->arg.i);
+    enum uop_dtype dtype = (enum uop_dtype)bufs[items[0].bufs[0]].dtype;
+    struct mesh_side *ins, *outs;
+    uint64_t elems[MESH_BUCKET_PARTS];
+    bell_status status;
+    uint32_t k, p;
 
-    assert(item->n_outs == 1 && item->n_bufs == 2);
     BELL_TRY(flush(l));
-    for (p = 0; p < l->run->rt->places->n; p++) {
-        outs[p] = side_of(l->run, l->plan, item->bufs[0], p);
-        ins[p] = side_of(l->run, l->plan, item->bufs[1], p);
+    ins = host_alloc(2 * (size_t)n * places->n * sizeof(*ins));
+    if (!ins)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
+    outs = ins + (size_t)n * places->n;
+    for (k = 0; k < n; k++) {
+        assert(items[k].n_outs == 1 && items[k].n_bufs == 2);
+        elems[k] = bufs[items[k].bufs[0]].n_elems;
+        for (p = 0; p < places->n; p++) {
+            outs[k * places->n + p] =
+                side_of(l->run, l->plan, items[k].bufs[0], p);
+            ins[k * places->n + p] =
+                side_of(l->run, l->plan, items[k].bufs[1], p);
+        }
     }
-    return mesh_exchange_run(
-        l->run->rt->places, &call, (enum uop_dtype)bufs[item->bufs[0]].dtype,
-        bufs[item->bufs[1]].n_elems, bufs[item->bufs[0]].n_elems, ins, outs);
+    status = n > 1 ? mesh_exchange_run_bucket(places, &call, dtype, elems, n,
+                                              ins, outs)
+                   : mesh_exchange_run(places, &call, dtype,
+                                       bufs[items[0].bufs[1]].n_elems, elems[0],
+                                       ins, outs);
+    host_free(ins);
+    return status;
 }
 
 static bell_status
@@ -265,13 +284,16 @@ mesh_replay(struct rt_run *run, struct rt_plan *plan)
 {
     struct launching l = {.run = run, .plan = plan};
     bell_status status = BELL_OK;
-    uint32_t i;
+    uint32_t i, n;
 
     BELL_TRY(take_scratch(run, plan));
     rt_queue_begin(run->rt, &l.first);
-    for (i = 0; i < plan->sched.n_items && status == BELL_OK; i++)
-        status = plan->kernels[i] == RT_COLLECTIVE ? exchange_item(&l, i)
+    for (i = 0; i < plan->sched.n_items && status == BELL_OK; i += n) {
+        n = mesh_bucket_length(&plan->sched.items[i], plan->sched.n_items - i,
+                               plan->sched.bufs);
+        status = plan->kernels[i] == RT_COLLECTIVE ? exchange_items(&l, i, n)
                                                    : launch(&l, i);
+    }
     if (status == BELL_OK)
         status = flush(&l);
     if (status != BELL_OK)

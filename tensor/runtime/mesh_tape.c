@@ -211,18 +211,18 @@ find_sides(struct mesh_tape *tape, const struct mesh_tape_arg *arg,
     return BELL_OK;
 }
 
-/* Between the slot and what the collective works with. */
+/* Between what is given and what the collective works with, from there on. */
 static void
 copy_sides(struct mesh_tape *tape, const struct mesh_tape_arg *arg,
-           const struct mesh_side *sides, bool is_out)
+           const struct mesh_side *sides, uint64_t at, bool is_out)
 {
     struct rt_places *places = tape->rt->places;
     uint32_t p;
 
-    for (p = 0; arg->slot != RT_SLOT_NONE && p < places->n; p++) {
+    for (p = 0; p < places->n; p++) {
         struct hcq_graph_arg given = graph_arg(tape, arg, p);
         struct hcq_graph_arg own =
-            hcq_graph_memory(sides[p].buf->va, arg->size_bytes,
+            hcq_graph_memory(sides[p].buf->va + at, arg->size_bytes,
                              is_out ? HCQ_ACCESS_READ : HCQ_ACCESS_WRITE);
 
         given.access = is_out ? HCQ_ACCESS_WRITE : HCQ_ACCESS_READ;
@@ -232,19 +232,15 @@ copy_sides(struct mesh_tape *tape, const struct mesh_tape_arg *arg,
     }
 }
 
-bell_status
-mesh_tape_exchange(struct mesh_tape *tape, const struct mesh_call *call,
-                   enum uop_dtype dtype, uint64_t n_in, uint64_t n_out,
-                   const struct mesh_tape_arg *in,
-                   const struct mesh_tape_arg *out)
+/* One for each group of places. */
+static bell_status
+add_collectives(struct mesh_tape *tape, const struct mesh_call *call,
+                enum uop_dtype dtype, uint64_t n_in, uint64_t n_out,
+                const struct mesh_side *ins, const struct mesh_side *outs)
 {
-    struct mesh_side ins[BELL_MESH_PLACES], outs[BELL_MESH_PLACES];
     struct rt_places *places = tape->rt->places;
     uint32_t p;
 
-    BELL_TRY(find_sides(tape, in, ins));
-    BELL_TRY(find_sides(tape, out, outs));
-    copy_sides(tape, in, ins, false);
     for (p = 0; p < places->n; p++) {
         if (p / call->stride % call->size)
             continue;
@@ -261,7 +257,49 @@ mesh_tape_exchange(struct mesh_tape *tape, const struct mesh_call *call,
         tape->n_collectives++;
     }
     tape->n_exchanges++;
-    copy_sides(tape, out, outs, true);
+    return BELL_OK;
+}
+
+bell_status
+mesh_tape_exchange(struct mesh_tape *tape, const struct mesh_call *call,
+                   enum uop_dtype dtype, uint64_t n_in, uint64_t n_out,
+                   const struct mesh_tape_arg *in,
+                   const struct mesh_tape_arg *out)
+{
+    struct mesh_side ins[BELL_MESH_PLACES], outs[BELL_MESH_PLACES];
+
+    BELL_TRY(find_sides(tape, in, ins));
+    BELL_TRY(find_sides(tape, out, outs));
+    if (in->slot != RT_SLOT_NONE)
+        copy_sides(tape, in, ins, 0, false);
+    BELL_TRY(add_collectives(tape, call, dtype, n_in, n_out, ins, outs));
+    if (out->slot != RT_SLOT_NONE)
+        copy_sides(tape, out, outs, 0, true);
+    return BELL_OK;
+}
+
+bell_status
+mesh_tape_bucket(struct mesh_tape *tape, const struct mesh_call *call,
+                 enum uop_dtype dtype, const struct mesh_tape_arg *ins,
+                 const struct mesh_tape_arg *outs, uint32_t n)
+{
+    struct mesh_side sides[BELL_MESH_PLACES];
+    struct copied_side *side;
+    uint64_t n_bytes = 0, n_elems, at;
+    uint32_t i, p;
+
+    for (i = 0; i < n; i++)
+        n_bytes += ins[i].size_bytes;
+    n_elems = n_bytes / uop_dtype_infos[dtype].size_bytes;
+    BELL_TRY(add_side(tape, n_bytes, &side));
+    for (p = 0; p < tape->rt->places->n; p++)
+        sides[p] = (struct mesh_side){side->bufs[p], 0};
+    for (i = 0, at = 0; i < n; at += ins[i++].size_bytes)
+        copy_sides(tape, &ins[i], sides, at, false);
+    BELL_TRY(
+        add_collectives(tape, call, dtype, n_elems, n_elems, sides, sides));
+    for (i = 0, at = 0; i < n; at += outs[i++].size_bytes)
+        copy_sides(tape, &outs[i], sides, at, true);
     return BELL_OK;
 }
 

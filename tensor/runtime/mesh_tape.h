@@ -47,6 +47,13 @@ BELL_MUST_CHECK bell_status mesh_tape_exchange(struct mesh_tape *tape,
                                                uint64_t n_in, uint64_t n_out,
                                                const struct mesh_tape_arg *in,
                                                const struct mesh_tape_arg *out);
+/* Sums of all of them as one exchange: terms in ins[], results in outs[]. */
+BELL_MUST_CHECK bell_status mesh_tape_bucket(struct mesh_tape *tape,
+                                             const struct mesh_call *call,
+                                             enum uop_dtype dtype,
+                                             const struct mesh_tape_arg *ins,
+                                             const struct mesh_tape_arg *outs,
+                                             uint32_t n);
 BELL_MUST_CHECK bell_status mesh_tape_end(struct mesh_tape *tape);
 
 /* For submissions from now on: memory of every place, which lives while these

@@ -9,6 +9,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "lower/schedule/overwrite.h"
+#include "tensor/runtime/mesh_bucket.h"
 #include "tensor/runtime/place.h"
 
 #define PLACE_ALIGN 256u
@@ -40,7 +41,7 @@ is_scratch(const struct sched_buf *buf)
 static void
 find_lives(const struct sched_plan *sched, uint32_t *first, uint32_t *last)
 {
-    uint32_t i, j, b;
+    uint32_t i, j, b, n;
 
     memset(first, 0xff, sched->n_bufs * sizeof(*first));
     memset(last, 0, sched->n_bufs * sizeof(*last));
@@ -50,6 +51,15 @@ find_lives(const struct sched_plan *sched, uint32_t *first, uint32_t *last)
             if (first[b] == UINT32_MAX)
                 first[b] = i;
             last[b] = i;
+        }
+    }
+    /* a bucket reads all its values before it writes a result */
+    for (i = 0; i < sched->n_items; i += n) {
+        n = mesh_bucket_length(&sched->items[i], sched->n_items - i,
+                               sched->bufs);
+        for (j = 0; n > 1 && j < n; j++) {
+            b = sched->items[i + j].bufs[1];
+            last[b] = last[b] > i + n - 1 ? last[b] : i + n - 1;
         }
     }
 }

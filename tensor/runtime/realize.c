@@ -9,6 +9,7 @@
 #include "tensor/runtime/capture.h"
 #include "tensor/runtime/classes.h"
 #include "tensor/runtime/ir.h"
+#include "tensor/runtime/mesh_bucket.h"
 #include "tensor/runtime/mesh_places.h"
 #include "tensor/runtime/named.h"
 #include "tensor/runtime/profile.h"
@@ -631,15 +632,6 @@ tensor_buffer_read(struct tensor_buffer *buf, void *dst, size_t size_bytes)
 
 /* ---- plans ---- */
 
-/* Is it a step in which places of a mesh exchange data, and not a kernel? */
-static bool
-is_collective(const struct sched_item *item)
-{
-    const struct uop *u = item->sink->src[0];
-
-    return u->op == UOP_CUSTOM && mesh_is_call(u->arg.i);
-}
-
 static bell_status
 compile_plan(struct tensor_runtime *rt, struct rt_plan *plan)
 {
@@ -653,7 +645,7 @@ compile_plan(struct tensor_runtime *rt, struct rt_plan *plan)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory compiling");
     }
     for (i = 0; i < n_items; i++) {
-        if (!is_collective(&plan->sched.items[i]))
+        if (!mesh_is_exchange(&plan->sched.items[i]))
             sinks[n++] = plan->sched.items[i].sink;
     }
     status = rt->tune.beam ? rt_search(rt, plan) : BELL_OK;
@@ -661,7 +653,7 @@ compile_plan(struct tensor_runtime *rt, struct rt_plan *plan)
         status = rt_compile(rt, sinks, n, plan->kernels);
     /* to where those are that are kernels, from the last one on */
     for (i = n_items; n < n_items && i-- > 0;)
-        plan->kernels[i] = is_collective(&plan->sched.items[i])
+        plan->kernels[i] = mesh_is_exchange(&plan->sched.items[i])
                                ? RT_COLLECTIVE
                                : plan->kernels[--n];
     if (status == BELL_OK && plan->symbols && !plan->table)
@@ -736,6 +728,8 @@ schedule_graph(struct tensor_runtime *rt, struct uop_graph *g,
     rt_named_tell_graph(rt, g, roots, n);
     if (status == BELL_OK)
         status = sched_build(g, roots, n, target, &kernels, &plan->sched);
+    if (status == BELL_OK && rt->places)
+        status = mesh_bucket_order(&plan->sched);
     if (status == BELL_OK)
         status = keep_schedule(rt, &plan->sched);
     uop_graph_fini(&kernels);

@@ -1,10 +1,13 @@
 /* How many bytes the places of a mesh exchange: no more than the smallest value
- * takes from which each can go on alone. Values are those of one device.
+ * takes from which each can go on alone; and how often: gradients are joined.
+ * Values are those of one device.
  */
 #include <string.h>
 
 #include "base/bits.h"
+#include "doorbell/jit.h"
 #include "doorbell/mesh.h"
+#include "doorbell/ops.h"
 #include "doorbell/stats.h"
 #include "doorbell/tensor.h"
 #include "tests/unit/expect.h"
@@ -203,10 +206,149 @@ test_bytes(void **state)
     bell_context_destroy(many);
 }
 
+/* ---- data parallel ------------------------------------------------------- */
+
+#define WIDTH  128
+#define LAYERS 3
+#define BATCH  16
+#define PLACES 8
+#define GRADS  (2 * LAYERS)
+
+struct network {
+    tensor params[GRADS]; /* weight, bias of each layer */
+};
+
+/* Two numbers of each column are not 0, so that all sums are exact. */
+static void
+make_network(struct bell_context *c, struct network *out)
+{
+    static float w[WIDTH * WIDTH], b[WIDTH];
+    uint32_t l, i;
+
+    for (l = 0; l < LAYERS; l++) {
+        memset(w, 0, sizeof(w));
+        for (i = 0; i < WIDTH; i++) {
+            w[(i * 5 + l) % WIDTH * WIDTH + i] = 1;
+            w[(i * 3 + 7) % WIDTH * WIDTH + i] = -2;
+            b[i] = (float)((i + l) % 3);
+        }
+        out->params[2 * l] =
+            bell_from_data(c, BELL_DIMS(WIDTH, WIDTH), BELL_FLOAT32, w);
+        out->params[2 * l + 1] =
+            bell_from_data(c, BELL_DIMS(WIDTH), BELL_FLOAT32, b);
+    }
+    expect_ok(bell_realize(out->params, GRADS));
+}
+
+/* The gradients of all parameters. */
+static bell_status
+find_gradients(struct bell_context *c, void *user, tensor const *in,
+               tensor *out)
+{
+    struct network *net = user;
+    tensor y = bell_shard(in[0], "data", 0);
+    uint32_t l;
+
+    for (l = 0; l < LAYERS; l++)
+        y = bell_relu(bell_add(bell_matmul(y, net->params[2 * l]),
+                               net->params[2 * l + 1]));
+    BELL_TRY(
+        bell_gradient(bell_sum(y, NULL, 0, false), net->params, GRADS, out));
+    return bell_context_status(c);
+}
+
+static tensor
+batch_of(struct bell_context *c, uint32_t salt)
+{
+    float x[BATCH * WIDTH];
+    uint32_t i;
+    tensor t;
+
+    for (i = 0; i < BATCH * WIDTH; i++)
+        x[i] = (float)((i * 7 + salt + i / 9) % 5) - 2;
+    t = bell_from_data(c, BELL_DIMS(BATCH, WIDTH), BELL_FLOAT32, x);
+    expect_ok(bell_realize1(t));
+    return t;
+}
+
+/* Gradients of a step are one exchange, of 2 (n - 1) times their bytes; and the
+ * bits of one device. */
+static void
+expect_step(const char *name, struct bell_stats first, struct bell_stats last,
+            const tensor *want, const tensor *got)
+{
+    static float a[WIDTH * WIDTH], b[WIDTH * WIDTH];
+    uint64_t n_bytes = 0, n = last.n_exchanges - first.n_exchanges;
+    uint64_t moved = last.exchanged_bytes - first.exchanged_bytes;
+    uint32_t i;
+
+    for (i = 0; i < GRADS; i++)
+        n_bytes += bell_nbytes(got[i]);
+    print_message("# %s: %llu exchanges, %llu bytes, %.2f of all gradients'\n",
+                  name, (unsigned long long)n, (unsigned long long)moved,
+                  (double)moved / (double)n_bytes);
+    assert_int_equal(n, 1);
+    assert_true(moved <= 2 * (PLACES - 1) * n_bytes);
+    for (i = 0; i < GRADS; i++) {
+        expect_ok(bell_read(want[i], a, bell_nbytes(want[i])));
+        expect_ok(bell_read(got[i], b, bell_nbytes(want[i])));
+        if (memcmp(a, b, bell_nbytes(want[i])) != 0)
+            fail_msg("%s: gradient %u has other bits", name, i);
+    }
+}
+
+static void
+test_data_parallel(void **state)
+{
+    struct bell_jit_desc desc = {.struct_size = sizeof(desc),
+                                 .name = "step",
+                                 .fn = find_gradients,
+                                 .n_in = 1,
+                                 .n_out = GRADS};
+    struct bell_context *one, *many;
+    struct network net, same;
+    tensor want[GRADS], got[GRADS], x;
+    struct bell_stats first;
+    struct bell_jit *jit;
+    uint32_t i;
+
+    (void)state;
+    expect_ok(bell_context_create("CPU", &one));
+    expect_ok(bell_context_create(
+        "CPU:0,CPU:1,CPU:2,CPU:3,CPU:4,CPU:5,CPU:6,CPU:7", &many));
+    make_network(one, &net);
+    make_network(many, &same);
+    desc.user = &same;
+    expect_ok(bell_jit_create(many, &desc, &jit));
+    for (i = 0; i < 4; i++) {
+        expect_ok(bell_scope_begin(one));
+        expect_ok(bell_scope_begin(many));
+        x = batch_of(one, i);
+        expect_ok(find_gradients(one, &net, &x, want));
+        expect_ok(bell_realize(want, GRADS));
+        x = batch_of(many, i);
+        first = stats_of(many);
+        if (i == 0) {
+            expect_ok(find_gradients(many, &same, &x, got));
+            expect_ok(bell_realize(got, GRADS));
+        } else {
+            expect_ok(bell_jit_call(jit, &x, got));
+        }
+        if (i != 1) /* which captures */
+            expect_step(i ? "jit" : "plain", first, stats_of(many), want, got);
+        expect_ok(bell_scope_end(many));
+        expect_ok(bell_scope_end(one));
+    }
+    bell_jit_destroy(jit);
+    bell_context_destroy(one);
+    bell_context_destroy(many);
+}
+
 int
 main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bytes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bytes),
+                                       cmocka_unit_test(test_data_parallel)};
 
     one_name = argc > 1 ? argv[1] : "CPU:0";
     many_name = argc > 2 ? argv[2] : "CPU:0,CPU:1,CPU:2";

@@ -13,6 +13,9 @@
 #define MAX_BUFS  40
 #define MAX_ITEMS 30
 
+/* The root of each item, which is a kernel and no exchange. */
+static const struct uop *sink;
+
 struct made {
     struct sched_buf bufs[MAX_BUFS];
     struct sched_item items[MAX_ITEMS];
@@ -48,6 +51,7 @@ make_plan(struct made *m, uint64_t *seed)
     for (i = 0; i < n; i++) {
         m->items[i].n_bufs = 2 + rnd(seed, 3);
         m->items[i].bufs = m->slots[i];
+        m->items[i].sink = sink;
         m->slots[i][0] = n_leaves + i;
         for (j = 1; j < m->items[i].n_bufs; j++)
             m->slots[i][j] = rnd(seed, n_leaves + i);
@@ -143,6 +147,7 @@ test_chain_shares_memory(void **state)
     for (i = 0; i < 20; i++) {
         m.items[i].n_bufs = 2;
         m.items[i].bufs = m.slots[i];
+        m.items[i].sink = sink;
         m.slots[i][0] = i + 1;
         m.slots[i][1] = i;
     }
@@ -177,11 +182,19 @@ test_out_of_memory(void **state)
 int
 main(void)
 {
+    const union uop_arg none = {0};
+    struct uop_graph g;
+    int n_failed;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_plans),
         cmocka_unit_test(test_chain_shares_memory),
         cmocka_unit_test(test_out_of_memory),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    uop_graph_init(&g);
+    sink = uop_const_int(&g, UOP_I32, 0);
+    sink = uop_make(&g, UOP_SINK, UOP_VOID, 1, none, &sink, 1);
+    n_failed = cmocka_run_group_tests(tests, NULL, NULL);
+    uop_graph_fini(&g);
+    return n_failed;
 }
