@@ -526,16 +526,23 @@ ref_eval_cast(const struct ref_array *x, size_t k, struct ref_array *out)
 }
 
 static void
-ref_eval_bitcast(const struct ref_run *run, const struct ref_array *x, size_t k,
-                 struct ref_array *out)
+ref_eval_bitcast(const struct ref_run *run, const struct uop *u,
+                 const struct ref_array *x, size_t k, struct ref_array *out)
 {
     bool from_float = uop_dtype_infos[x->dtype].is_float;
-    uint64_t bits =
-        from_float ? uop_float_bits(x->dtype, x->f[k]) : (uint64_t)x->i[k];
+    uint64_t bits = from_float ? 0 : (uint64_t)x->i[k], salt;
+    double value;
 
-    /* Which NaN it is, is nowhere promised. */
-    if (run->noise && from_float && isnan(x->f[k]))
-        bits = ref_noisy_nan(run->noise, x->dtype, bits);
+    if (from_float && run->noise) {
+        salt = ref_noise_salt(run->noise, u, k, x->f[k], 0);
+        value = ref_noisy_zero(run->noise, salt, x->f[k]);
+        bits = uop_float_bits(x->dtype, value);
+        /* Which NaN it is, is nowhere promised. */
+        if (isnan(value))
+            bits = ref_noisy_nan(run->noise, salt, x->dtype, bits);
+    } else if (from_float) {
+        bits = uop_float_bits(x->dtype, x->f[k]);
+    }
     if (uop_dtype_infos[out->dtype].is_float)
         out->f[k] = uop_float_value(out->dtype, bits);
     else if (out->dtype == UOP_BOOL)
@@ -573,7 +580,7 @@ eval_convert(const struct ref_run *run, const struct uop *u,
         if (u->op == UOP_CAST)
             ref_eval_cast(&x, k, out);
         else
-            ref_eval_bitcast(run, &x, k, out);
+            ref_eval_bitcast(run, u, &x, k, out);
         if (noisy)
             out->f[k] = ref_noisy_round(run->noise, (uint64_t)u->id << 32 ^ k,
                                         (enum uop_dtype)u->dtype, out->f[k]);

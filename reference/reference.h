@@ -57,6 +57,11 @@ struct ref_noise {
      * seed of four, 1 among them, does so throughout, the others by chance. */
     bool flushes_f32;
     bool lacks_fma; /* it rounds the product of a MULACC */
+    /* The device may group what it reduces in another way, as a plan for any
+     * size does. A sum of one element is then one of a zero, too, so what asks
+     * for a zero's sign (1 / x, a bitcast) gets either; a product that is too
+     * large may meet a factor of 0 first. */
+    bool regroups;
 };
 
 /* Fills the elements of a BUFFER leaf. `array` comes allocated, its dtype,

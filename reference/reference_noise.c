@@ -154,10 +154,15 @@ move_result(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
 
     /* Some stay one, or, in every third noise, none: a sum of many in both
      * signs would be NaN each time. */
-    if (overflowed(op, x, y, value))
-        return noise->seed % 3 && draw(noise, salt) > 0
-                   ? value
-                   : copysign(greatest(dtype), value);
+    if (overflowed(op, x, y, value)) {
+        if (noise->seed % 3 && draw(noise, salt) > 0)
+            return value;
+        size = greatest(dtype);
+        /* in another order it meets small factors first */
+        if (op == UOP_MUL && noise->regroups && draw(noise, salt ^ 7) > 0)
+            size = exp2(fabs(draw(noise, salt ^ 8)) * log2(size));
+        return copysign(size, value);
+    }
     if (!isfinite(value) || is_exact(op, dtype, x, y, value))
         return value;
     ulp = ldexp(fmax(size, smallest_normal(dtype)), -fraction_bits(dtype));
@@ -171,11 +176,16 @@ ref_noisy_alu(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
 {
     double a = x, b = y;
 
+    if (op == UOP_RECIP)
+        a = ref_noisy_zero(noise, salt ^ 8, x);
+    if (op == UOP_FDIV)
+        b = ref_noisy_zero(noise, salt ^ 9, y);
     if (flushes_operands(op, y)) {
         a = ref_noisy_flush(noise, salt ^ 1, dtype, x);
         b = ref_noisy_flush(noise, salt ^ 2, dtype, y);
     }
-    if (a != x || b != y)
+    if (a != x || b != y || signbit(a) != signbit(x) ||
+        signbit(b) != signbit(y))
         value = ref_alu_float(op, dtype, a, b);
     value = move_result(noise, salt, op, dtype, a, b, value);
     return flushes_result(op, y)
@@ -195,14 +205,22 @@ ref_noisy_round(const struct ref_noise *noise, uint64_t salt,
     return uop_round_float(dtype, value + draw(noise, salt) * ulp);
 }
 
+double
+ref_noisy_zero(const struct ref_noise *noise, uint64_t salt, double x)
+{
+    return noise->regroups && x == 0 && draw(noise, salt) > 0 ? -x : x;
+}
+
 uint64_t
-ref_noisy_nan(const struct ref_noise *noise, enum uop_dtype dtype,
-              uint64_t bits)
+ref_noisy_nan(const struct ref_noise *noise, uint64_t salt,
+              enum uop_dtype dtype, uint64_t bits)
 {
     const struct uop_dtype_info *f = &uop_dtype_infos[dtype];
     uint64_t sign = (uint64_t)f->has_minus_zero << (8 * f->size_bytes - 1);
     uint64_t payload = f->has_inf ? (1ull << (f->fraction_bits - 1)) - 1 : 0;
 
+    if (noise->seed % 4 == 3 && draw(noise, salt) > 0)
+        return bits;
     return bits ^ (noise->seed & 1 ? sign : payload);
 }
 
@@ -224,7 +242,7 @@ depends_on_order(enum uop_op op, enum uop_dtype dtype, double total,
 /* What another order may make of a total: NaN, which stands for any value but
  * NaN itself, so at times another: the product as it is where no partial
  * product overflows, 0 where a partial one is below the smallest number, the
- * greatest number or an infinity for a sum. */
+ * greatest number, or an infinity for a sum. */
 static double
 spoil(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
       enum uop_dtype dtype, double total, double mass, double dust)
@@ -235,6 +253,9 @@ spoil(const struct ref_noise *noise, uint64_t salt, enum uop_op op,
     if (op == UOP_MUL && dust < log2(smallest_normal(dtype)) &&
         draw(noise, salt ^ 5) > 0)
         return copysign(0, total);
+    /* a factor of 0 that comes later may have been met before */
+    if (op == UOP_MUL && noise->regroups && draw(noise, ~salt) > 0)
+        return copysign(greatest(dtype), total);
     if (op == UOP_ADD && draw(noise, salt ^ 5) > 0)
         return copysign(draw(noise, salt ^ 6) > 0 ? greatest(dtype) : INFINITY,
                         total);

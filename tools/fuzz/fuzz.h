@@ -130,6 +130,7 @@ struct fuzz_program {
     bool lacks_f64; /* made for a device without float64 */
     /* 0: all sizes are numbers */
     uint32_t n_symbols, n_sizes;
+    bool was_sized; /* fuzz_settle made it of one with symbols */
     struct fuzz_symbol symbols[FUZZ_MAX_SYMBOLS];
     struct fuzz_size sizes[FUZZ_MAX_SIZES];
     uint32_t n_nodes, n_roots;
@@ -291,6 +292,9 @@ struct fuzz_result {
     enum uop_dtype dtype[FUZZ_MAX_OUT];
     size_t size_bytes[FUZZ_MAX_OUT], n_elems[FUZZ_MAX_OUT];
     void *bytes[FUZZ_MAX_OUT];
+    /* By element: what is promised does not decide it. NULL before
+     * fuzz_judge. */
+    uint8_t *undecided[FUZZ_MAX_OUT];
     bool reduces_floats; /* to the last bit it depends on the order of that */
     bool is_sized;       /* one has the size of a symbol */
 };
@@ -305,11 +309,11 @@ BELL_MUST_CHECK bell_status fuzz_run_once(struct bell_context *ctx,
                                           const struct fuzz_program *prog,
                                           struct fuzz_result *out);
 
-/* Compares what came of the program elsewhere with the reference. Adds to the
- * verdict. */
+/* Compares what came of the program elsewhere with the reference, and notes
+ * what is undecided. Adds to the verdict. */
 BELL_MUST_CHECK bell_status fuzz_judge(struct bell_context *ctx,
                                        const struct fuzz_program *prog,
-                                       const struct fuzz_result *result,
+                                       struct fuzz_result *result,
                                        struct fuzz_verdict *out);
 
 /* The program as one of plain sizes, those of its run number `run`. Fails where
@@ -345,7 +349,8 @@ struct bell_tensor *fuzz_build_leaf(struct bell_context *ctx,
 
 /* Runs a program with symbols: each value gives what the reference has, one
  * plan does for all, in any order and again; to the bit what plain sizes give
- * where no floats are reduced (fuzz_symbols.c). */
+ * where no floats are reduced and which NaN it is decides nothing
+ * (fuzz_symbols.c). */
 BELL_MUST_CHECK bell_status fuzz_check_symbols(struct bell_context *ctx,
                                                const struct fuzz_program *prog,
                                                struct fuzz_verdict *out);

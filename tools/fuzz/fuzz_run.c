@@ -107,8 +107,10 @@ fuzz_result_fini(struct fuzz_result *r)
 {
     uint32_t i;
 
-    for (i = 0; i < r->n; i++)
+    for (i = 0; i < r->n; i++) {
         host_free(r->bytes[i]);
+        host_free(r->undecided[i]);
+    }
     memset(r, 0, sizeof(*r));
 }
 
@@ -303,7 +305,9 @@ widen_all(struct fuzz_job *job, uint64_t first_seed, unsigned n,
 
     for (r = 0; r < n; r++) {
         struct ref_noise noise = {.seed = first_seed + r,
-                                  .ulps = 1 + (max_ulps - 1) * r / n};
+                                  .ulps = 1 + (max_ulps - 1) * r / n,
+                                  .regroups =
+                                      job->prog->was_sized && max_ulps > 1};
         BELL_TRY(ref_eval_tensors(job->roots, job->n_roots, &noise, noisy));
         for (i = 0; i < job->n_roots; i++) {
             widen(&job->bounds[i], &noisy[i]);
@@ -653,9 +657,27 @@ run_fuzz_job(struct fuzz_job *job)
     return status;
 }
 
+static BELL_MUST_CHECK bell_status
+note_undecided(const struct fuzz_job *job, struct fuzz_result *result)
+{
+    uint32_t i;
+    size_t k;
+
+    for (i = 0; i < job->n_roots; i++) {
+        const struct bounds *b = &job->bounds[i];
+
+        result->undecided[i] = host_alloc(b->want.n + 1);
+        if (!result->undecided[i])
+            return bell_fail(BELL_E_NO_MEMORY, "root %u: out of memory", i);
+        for (k = 0; k < b->want.n; k++)
+            result->undecided[i][k] = b->unstable[k] & UNSTABLE;
+    }
+    return BELL_OK;
+}
+
 /* `result` in place of a run. */
 static BELL_MUST_CHECK bell_status
-judge_job(struct fuzz_job *job, const struct fuzz_result *result)
+judge_job(struct fuzz_job *job, struct fuzz_result *result)
 {
     struct ref_array got[FUZZ_MAX_OUT];
     bell_status status = BELL_OK;
@@ -687,6 +709,8 @@ judge_job(struct fuzz_job *job, const struct fuzz_result *result)
     }
     if (status == BELL_OK && !job->verdict->failed)
         status = compare_results(job, got);
+    if (status == BELL_OK && !job->verdict->failed)
+        status = note_undecided(job, result);
     for (i = 0; i < n; i++)
         ref_array_fini(&got[i]);
     return status;
@@ -694,7 +718,7 @@ judge_job(struct fuzz_job *job, const struct fuzz_result *result)
 
 bell_status
 fuzz_judge(struct bell_context *ctx, const struct fuzz_program *prog,
-           const struct fuzz_result *result, struct fuzz_verdict *out)
+           struct fuzz_result *result, struct fuzz_verdict *out)
 {
     struct fuzz_job *job = host_calloc(1, sizeof(*job));
     bell_status status, end;

@@ -103,6 +103,7 @@ fuzz_settle(struct bell_context *ctx, const struct fuzz_program *prog,
     BELL_TRY(bell_scope_begin(ctx));
     status = settle_nodes(ctx, prog, sizes, out);
     out->n_symbols = out->n_sizes = 0;
+    out->was_sized = true;
     end = bell_scope_end(ctx);
     return status == BELL_OK ? end : status;
 }
@@ -411,6 +412,24 @@ run_in_context(struct bell_context *like, struct check *c, bool is_first)
     return status;
 }
 
+/* Takes for b's what a has where nothing decides it: bits of a NaN, say. */
+static void
+take_undecided(const struct fuzz_result *a, struct fuzz_result *b)
+{
+    uint32_t i;
+    size_t each, k;
+
+    for (i = 0; i < a->n && i < b->n; i++) {
+        each = uop_dtype_infos[a->dtype[i]].size_bytes;
+        for (k = 0; k < a->n_elems[i] && a->size_bytes[i] == b->size_bytes[i];
+             k++) {
+            if (a->undecided[i][k])
+                memcpy((uint8_t *)b->bytes[i] + k * each,
+                       (const uint8_t *)a->bytes[i] + k * each, each);
+        }
+    }
+}
+
 /* By the reference, and by the device with plain sizes. */
 static BELL_MUST_CHECK bell_status
 judge_run(struct bell_context *ctx, struct check *c, uint32_t run)
@@ -427,6 +446,7 @@ judge_run(struct bell_context *ctx, struct check *c, uint32_t run)
         tell_run(c, run, what);
     } else if (!c->plainly.reduces_floats && !c->first[run].reduces_floats) {
         c->out->to_the_bit = true;
+        take_undecided(&c->first[run], &c->plainly);
         compare_sized(c, run, &c->first[run], &c->plainly, "with symbols",
                       "with plain sizes");
     }
