@@ -634,7 +634,7 @@ dim_product(struct dim_table *t, const int64_t *d, uint32_t n)
     uint32_t i;
 
     for (i = 0; i < n; i++)
-        product = dim_mul(t, product, d[i]);
+        product = dim_times(t, product, d[i]);
     return product;
 }
 

@@ -126,7 +126,7 @@ int64_t dim_add(struct dim_table *t, int64_t a, int64_t b);
 int64_t dim_sub(struct dim_table *t, int64_t a, int64_t b);
 int64_t dim_mul(struct dim_table *t, int64_t a, int64_t b);
 
-/* The first two, also without a table: of numbers. */
+/* These, also without a table: of numbers. */
 static inline int64_t
 dim_plus(struct dim_table *t, int64_t a, int64_t b)
 {
@@ -139,6 +139,12 @@ dim_less(struct dim_table *t, int64_t a, int64_t b)
     return t ? dim_sub(t, a, b) : a - b;
 }
 
+static inline int64_t
+dim_times(struct dim_table *t, int64_t a, int64_t b)
+{
+    return t ? dim_mul(t, a, b) : a * b;
+}
+
 /* Rounded down, and what then remains; b is at least 1 for all values. */
 int64_t dim_floordiv(struct dim_table *t, int64_t a, int64_t b);
 int64_t dim_floormod(struct dim_table *t, int64_t a, int64_t b);
@@ -146,6 +152,7 @@ int64_t dim_min(struct dim_table *t, int64_t a, int64_t b);
 int64_t dim_max(struct dim_table *t, int64_t a, int64_t b);
 /* a / b where b divides a for all values, as polynomials; else DIM_BAD. */
 int64_t dim_divide(struct dim_table *t, int64_t a, int64_t b);
+/* The table may be NULL. */
 int64_t dim_product(struct dim_table *t, const int64_t *d, uint32_t n);
 /* The term alone. */
 int64_t dim_of_term(struct dim_table *t, const struct dim_term *term);

@@ -76,23 +76,13 @@ is_attend_product(const struct sched *s, const struct uop *u)
     return i == 2;
 }
 
-static int64_t
-times_size(const struct uop_graph *g, int64_t a, int64_t b)
-{
-    return g->sizes ? dim_mul(g->sizes, a, b) : a * b;
-}
-
 /* How many elements, for all values of symbols; DIM_BAD: not known. */
 static int64_t
 numel(const struct uop_graph *g, const struct uop *u)
 {
     const struct uop_dims *dims = uop_shape(g, u);
-    int64_t n = 1;
-    uint32_t i;
 
-    for (i = 0; i < dims->n; i++)
-        n = times_size(g, n, dims->d[i]);
-    return n;
+    return dim_product(g->sizes, dims->d, dims->n);
 }
 
 static bool
@@ -107,13 +97,7 @@ as_many(const struct uop_graph *g, const struct uop *a, const struct uop *b)
 static int64_t
 most_elems(const struct uop_graph *g, const struct uop *u)
 {
-    const struct uop_dims *dims = uop_shape(g, u);
-    int64_t n = 1;
-    uint32_t i;
-
-    for (i = 0; i < dims->n; i++)
-        n *= sched_most(g, dims->d[i]);
-    return n;
+    return (int64_t)sched_numel(g, uop_shape(g, u));
 }
 
 /* The one such product that u is made of, element by element. */
@@ -193,9 +177,9 @@ move_axis(const struct uop_graph *g, const struct uop *u, int64_t size,
         *axis = i;
     } else if (u->op == UOP_RESHAPE) {
         for (i = from->n; --i > *axis;)
-            inner = times_size(g, inner, from->d[i]);
+            inner = dim_times(g->sizes, inner, from->d[i]);
         for (i = to->n; i > 0 && (have != inner || to->d[i - 1] == 1); i--)
-            have = times_size(g, have, to->d[i - 1]);
+            have = dim_times(g->sizes, have, to->d[i - 1]);
         if (i == 0 || inner == DIM_BAD)
             return false;
         *axis = i - 1;
@@ -494,9 +478,7 @@ divide_behind(struct sched *s, const struct match *m,
 {
     const struct uop *exp = to[l->place[m->exp->id]], *v, *product = m->out;
     const struct uop *inverse = to[l->place[m->inverse->id]];
-    const struct uop_dims *from = uop_shape(s->g, product->src[0]);
-    int64_t cut[2 * SCHED_MAX_RANK];
-    union uop_arg arg = {.bits = 0};
+    const union uop_arg no_arg = {.bits = 0};
     uint32_t i;
 
     for (i = m->n_chain; i-- > 0;) {
@@ -506,57 +488,39 @@ divide_behind(struct sched *s, const struct match *m,
             inverse = shaped(s, u, u->op, UOP_F32, u->arg, inverse, NULL);
     }
     v = to[l->place[product->src[0]->src[1 - m->side]->id]];
-    product = shaped(s, product->src[0], UOP_MUL, UOP_F32, arg,
+    product = shaped(s, product->src[0], UOP_MUL, UOP_F32, no_arg,
                      m->side ? v : exp, m->side ? exp : v);
     product =
         shaped(s, m->out, UOP_REDUCE_AXIS, UOP_F32, m->out->arg, product, NULL);
     /* it is the same along the keys */
-    for (i = 0; i < from->n; i++) {
-        cut[2 * i] = 0;
-        cut[2 * i + 1] = uop_reduce_axes(m->out) >> i & 1 ? 1 : from->d[i];
-    }
-    arg.dims = uop_dims(s->g, cut, 2 * from->n);
-    if (!arg.dims)
-        return &uop_failed;
-    inverse = shaped(s, m->out, UOP_SHRINK, UOP_F32, arg, inverse, NULL);
-    arg.bits = 0;
-    return shaped(s, m->out, UOP_MUL, UOP_F32, arg, product, inverse);
+    inverse = sched_first(s->g, inverse, uop_shape(s->g, m->out)->d);
+    return sched_each(s->g, UOP_MUL, UOP_F32, product, inverse);
 }
 
 /* ---- parts ---- */
 
+/* u, n times along its last axis but `back`. */
 static const struct uop *
-reshape(struct sched *s, const struct uop *u, const int64_t *d, uint32_t n)
-{
-    union uop_arg arg = {.dims = uop_dims(s->g, d, n)};
-
-    if (!arg.dims)
-        return &uop_failed;
-    return uop_new_shaped(s->g, UOP_RESHAPE, u->dtype, arg, &u, 1, arg.dims);
-}
-
-/* u's last axis but `back` becomes n long. */
-static const struct uop *
-resize(struct sched *s, enum uop_op op, const struct uop *u, uint32_t back,
-       int64_t n)
+repeat(struct sched *s, const struct uop *u, uint32_t back, int64_t n)
 {
     const struct uop_dims *from = uop_shape(s->g, u);
-    uint32_t axis = from->n - 1 - back;
     int64_t d[SCHED_MAX_RANK];
-    union uop_arg arg = {.bits = 0};
-    const struct uop_dims *to;
 
-    memcpy(d, from->d, from->n * sizeof(*d));
-    d[axis] = n;
-    to = uop_dims(s->g, d, from->n);
-    if (!to)
+    if (s->g->failed)
         return &uop_failed;
-    if (op == UOP_EXPAND)
-        arg.dims = to;
-    else
-        arg.i = uop_reduce_arg(op, 1u << axis);
-    return uop_new_shaped(s->g, op == UOP_EXPAND ? op : UOP_REDUCE_AXIS,
-                          u->dtype, arg, &u, 1, to);
+    memcpy(d, from->d, from->n * sizeof(*d));
+    d[from->n - 1 - back] = n;
+    return sched_expand(s->g, u, uop_dims(s->g, d, from->n));
+}
+
+/* u, reduced along that axis. */
+static const struct uop *
+fold(struct sched *s, enum uop_op op, const struct uop *u, uint32_t back)
+{
+    return s->g->failed
+               ? &uop_failed
+               : sched_reduce(s->g, op, u,
+                              1u << (uop_shape(s->g, u)->n - 1 - back));
 }
 
 /* Into how many parts to cut the keys, so that each has a work-group, and there
@@ -608,18 +572,14 @@ static const struct uop *
 cut_product(struct sched *s, const struct parts *p, const struct uop *u)
 {
     int64_t d[SCHED_MAX_RANK], order[SCHED_MAX_RANK];
-    union uop_arg arg;
     uint32_t i;
 
     for (i = 0; i < p->product->n; i++) {
         order[i] = i == 0 ? p->axis : i <= p->axis ? i - 1 : i;
         d[order[i]] = p->product->d[i];
     }
-    u = reshape(s, u, d, p->product->n);
-    arg.dims = uop_dims(s->g, order, p->product->n);
-    if (!arg.dims)
-        return &uop_failed;
-    return uop_new_shaped(s->g, UOP_PERMUTE, u->dtype, arg, &u, 1, p->product);
+    u = sched_reshape(s->g, u, d, p->product->n);
+    return sched_permute(s->g, u, order);
 }
 
 /* A value of each part of each row, or one of each score, as the product is
@@ -631,8 +591,8 @@ carry(struct sched *s, const struct parts *p, const struct uop *u, bool cast)
     uint32_t i;
 
     if (uop_shape(s->g, u) != p->scores)
-        u = resize(s, UOP_EXPAND, u, 0, p->length);
-    u = reshape(s, u, whole->d, whole->n);
+        u = repeat(s, u, 0, p->length);
+    u = sched_reshape(s->g, u, whole->d, whole->n);
     for (i = p->m->n_chain; i-- > 0;) {
         const struct uop *c = p->m->chain[i];
         if (cast || c->op != UOP_CAST)
@@ -645,21 +605,11 @@ carry(struct sched *s, const struct parts *p, const struct uop *u, bool cast)
 static const struct uop *
 carry_once(struct sched *s, const struct parts *p, const struct uop *u)
 {
-    int64_t cut[2 * SCHED_MAX_RANK];
     int64_t d[SCHED_MAX_RANK];
-    union uop_arg arg;
-    uint32_t i;
 
-    for (i = 0; i < p->product->n; i++) {
-        cut[2 * i] = 0;
-        cut[2 * i + 1] = d[i] = i == p->axis + 1 ? 1 : p->product->d[i];
-    }
-    arg.dims = uop_dims(s->g, cut, 2 * p->product->n);
-    u = carry(s, p, u, false);
-    if (!arg.dims)
-        return &uop_failed;
-    return uop_new_shaped(s->g, UOP_SHRINK, UOP_F32, arg, &u, 1,
-                          uop_dims(s->g, d, p->product->n));
+    memcpy(d, p->product->d, p->product->n * sizeof(*d));
+    d[p->axis + 1] = 1;
+    return sched_first(s->g, carry(s, p, u, false), d);
 }
 
 /* The axis is cut into parts, which become axis `at`, in front of it. */
@@ -681,7 +631,7 @@ cut_axis(struct sched *s, const struct uop_dims *dims, uint32_t axis,
 static const struct uop *
 alu(struct sched *s, enum uop_op op, const struct uop *a, const struct uop *b)
 {
-    return shaped(s, a, op, UOP_F32, (union uop_arg){.bits = 0}, a, b);
+    return sched_each(s->g, op, UOP_F32, a, b);
 }
 
 /* E of x - max: max has x's shape. */
@@ -723,7 +673,6 @@ attend_parts(struct sched *s, const struct match *m,
     const struct uop_dims *whole = uop_shape(s->g, m->exp);
     uint32_t axis = 31u - (uint32_t)__builtin_clz(uop_reduce_axes(m->out));
     struct parts p = {.m = m, .n = n, .axis = axis};
-    uint32_t back;
 
     p.scores = cut_axis(s, whole, whole->n - 1, whole->n - 1, n);
     p.product = cut_axis(s, uop_shape(s->g, product), axis, 0, n);
@@ -732,27 +681,27 @@ attend_parts(struct sched *s, const struct match *m,
     p.length = p.scores->d[p.scores->n - 1];
     if (was->op == UOP_MUL)
         was = was->src[0];
-    x = reshape(s, to[l->place[was->src[0]->id]], p.scores->d, p.scores->n);
-    max = resize(s, UOP_MAX, x, 0, 1);
-    exp = make_exp(s, m, x, resize(s, UOP_EXPAND, max, 0, p.length));
-    sum = resize(s, UOP_ADD, exp, 0, 1);
+    x = sched_reshape(s->g, to[l->place[was->src[0]->id]], p.scores->d,
+                      p.scores->n);
+    max = fold(s, UOP_MAX, x, 0);
+    exp = make_exp(s, m, x, repeat(s, max, 0, p.length));
+    sum = fold(s, UOP_ADD, exp, 0);
     v = to[l->place[product->src[1 - m->side]->id]];
     v = cut_product(s, &p, v);
     x = carry(s, &p, exp, true);
     out = alu(s, UOP_MUL, m->side ? v : x, m->side ? x : v);
-    back = p.product->n - 2 - axis;
-    out = resize(s, UOP_ADD, out, back, 1);
+    out = sched_reduce(s->g, UOP_ADD, out, 1u << (axis + 1));
     out = alu(s, UOP_MUL, out, carry_once(s, &p, alu(s, UOP_RECIP, sum, NULL)));
     /* the share of each part */
-    all = resize(s, UOP_EXPAND, resize(s, UOP_MAX, max, 1, 1), 1, n);
+    all = repeat(s, fold(s, UOP_MAX, max, 1), 1, n);
     share = alu(s, UOP_MUL, sum, make_exp(s, m, max, all));
-    all = resize(s, UOP_EXPAND, resize(s, UOP_ADD, share, 1, 1), 1, n);
+    all = repeat(s, fold(s, UOP_ADD, share, 1), 1, n);
     share = alu(s, UOP_MUL, share, alu(s, UOP_RECIP, all, NULL));
     out = alu(s, UOP_MUL, if_any(s, out, carry_once(s, &p, sum)),
               carry_once(s, &p, share));
-    out = resize(s, UOP_ADD, out, p.product->n - 1, 1);
-    return reshape(s, out, uop_shape(s->g, m->out)->d,
-                   uop_shape(s->g, m->out)->n);
+    out = sched_reduce(s->g, UOP_ADD, out, 1);
+    return sched_reshape(s->g, out, uop_shape(s->g, m->out)->d,
+                         uop_shape(s->g, m->out)->n);
 }
 
 /* The sum over several axes, of heads that share what it is the gradient of:
@@ -761,18 +710,11 @@ static const struct uop *
 split_sum(struct sched *s, const struct uop *u)
 {
     uint32_t axes = uop_reduce_axes(u),
-             last = 31u - (uint32_t)__builtin_clz(axes);
-    const struct uop_dims *from = uop_shape(s->g, u->src[0]);
-    union uop_arg arg = {.i = uop_reduce_arg(UOP_ADD, 1u << last)};
-    int64_t d[SCHED_MAX_RANK];
-    const struct uop *part;
+             last = 1u << (31 - (uint32_t)__builtin_clz(axes));
 
-    memcpy(d, from->d, from->n * sizeof(*d));
-    d[last] = 1;
-    part = uop_new_shaped(s->g, UOP_REDUCE_AXIS, UOP_F32, arg, u->src, 1,
-                          uop_dims(s->g, d, from->n));
-    arg.i = uop_reduce_arg(UOP_ADD, axes & ~(1u << last));
-    return shaped(s, u, UOP_REDUCE_AXIS, UOP_F32, arg, part, NULL);
+    return sched_reduce(s->g, UOP_ADD,
+                        sched_reduce(s->g, UOP_ADD, u->src[0], last),
+                        axes & ~last);
 }
 
 static bell_status

@@ -99,7 +99,8 @@ is_worth(struct uop_graph *g, const struct uop *image, bool is_own,
                              : target->channel_uses;
     double uses = is_own && copied > OWN_USES ? OWN_USES : copied;
     bool wgmma = is_for_wgmma(body, target);
-    double n = sched_numel(uop_shape(g, image)), n_products = sched_numel(body);
+    double n = sched_numel(g, uop_shape(g, image)),
+           n_products = sched_numel(g, body);
 
     if (image->op == UOP_PERMUTE)
         return false;
@@ -119,22 +120,6 @@ is_own(const struct uop *image, const uint32_t *n_users)
 {
     return image && image->n_src && !uop_has(image, UOP_FLAG_MOVE) &&
            n_users[image->id] == 1;
-}
-
-static const struct uop *
-permute(struct uop_graph *g, const struct uop *u, const int64_t *order)
-{
-    const struct uop_dims *from = uop_shape(g, u), *to;
-    union uop_arg arg = {.dims = uop_dims(g, order, RANK)};
-    int64_t d[RANK];
-    uint32_t i;
-
-    for (i = 0; i < RANK; i++)
-        d[i] = from->d[order[i]];
-    to = uop_dims(g, d, RANK);
-    if (!arg.dims || !to)
-        return &uop_failed;
-    return uop_new_shaped(g, UOP_PERMUTE, u->dtype, arg, &u, 1, to);
 }
 
 /* The channels of copies: zeros up to a step of matrix instructions. Parts of 8
@@ -157,41 +142,16 @@ count_stored(const struct uop_dims *body, const struct sched_target *target)
     return whole;
 }
 
-/* Zeros behind the last axis, up to `channels`. */
-static const struct uop *
-pad_last(struct uop_graph *g, const struct uop *u, int64_t channels)
-{
-    const struct uop_dims *from = uop_shape(g, u);
-    int64_t grow[2 * RANK] = {0}, d[RANK];
-    union uop_arg arg;
-    const struct uop_dims *to;
-
-    if (g->failed || from->d[RANK - 1] == channels)
-        return u;
-    memcpy(d, from->d, sizeof(d));
-    d[RANK - 1] = channels;
-    grow[2 * RANK - 1] = channels - from->d[RANK - 1];
-    arg.dims = uop_dims(g, grow, 2 * RANK);
-    to = uop_dims(g, d, RANK);
-    if (!arg.dims || !to)
-        return &uop_failed;
-    return uop_new_shaped(g, UOP_PAD, u->dtype, arg, &u, 1, to);
-}
-
 /* The same image, as it is read from a copy with so many channels, which are
  * last. */
 static const struct uop *
 copy_image(struct uop_graph *g, const struct uop *u, int64_t channels)
 {
     static const int64_t last[RANK] = {0, 2, 3, 1}, second[RANK] = {0, 3, 1, 2};
-    const union uop_arg no_arg = {.bits = 0};
 
-    u = permute(g, u, last);
-    u = pad_last(g, u, channels);
-    if (!g->failed)
-        u = uop_new_shaped(g, UOP_CONTIGUOUS, u->dtype, no_arg, &u, 1,
-                           uop_shape(g, u));
-    return g->failed ? &uop_failed : permute(g, u, second);
+    u = sched_pad(g, sched_permute(g, u, last), RANK - 1, channels);
+    u = sched_each(g, UOP_CONTIGUOUS, u->dtype, u, NULL);
+    return sched_permute(g, u, second);
 }
 
 /* A factor that is made of another image. */

@@ -48,6 +48,17 @@ sched_most(const struct uop_graph *g, int64_t d)
     return max;
 }
 
+double
+sched_numel(const struct uop_graph *g, const struct uop_dims *dims)
+{
+    double n = 1;
+    uint32_t i;
+
+    for (i = 0; i < dims->n; i++)
+        n *= (double)sched_most(g, dims->d[i]);
+    return n;
+}
+
 bool
 sched_dims_vary(const struct uop_dims *dims)
 {
@@ -207,10 +218,8 @@ struct product {
 static struct product
 times(const struct sched *s, struct product p, int64_t d)
 {
-    return (struct product){
-        .d = s->g->sizes ? dim_mul(s->g->sizes, p.d, d) : p.d * d,
-        .most = p.most * (double)sched_most(s->g, d),
-    };
+    return (struct product){dim_times(s->g->sizes, p.d, d),
+                            p.most * (double)sched_most(s->g, d)};
 }
 
 /* RESHAPE: axes are taken in groups of equal product, so that an axis that

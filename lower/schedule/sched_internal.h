@@ -167,8 +167,30 @@ const struct uop *sched_and(struct sched *s, const struct uop *a,
 
 bool sched_idx_same(const struct sched_idx *a, const struct sched_idx *b);
 
-/* Elements of such a shape, whose sizes are numbers. */
-double sched_numel(const struct uop_dims *dims);
+/* The most elements that such a shape has. */
+double sched_numel(const struct uop_graph *g, const struct uop_dims *dims);
+
+/* Nodes of the tensor graph, of u's dtype where nothing is said, with their
+ * shapes (lower/schedule/sched_make.c). &uop_failed when out of memory, which
+ * they take, too. */
+const struct uop *sched_reshape(struct uop_graph *g, const struct uop *u,
+                                const int64_t *d, uint32_t n);
+const struct uop *sched_expand(struct uop_graph *g, const struct uop *u,
+                               const struct uop_dims *to);
+const struct uop *sched_permute(struct uop_graph *g, const struct uop *u,
+                                const int64_t *order);
+/* The first d[axis] elements along each axis. */
+const struct uop *sched_first(struct uop_graph *g, const struct uop *u,
+                              const int64_t *d);
+/* The axis `size` long, with zeros behind what there is. */
+const struct uop *sched_pad(struct uop_graph *g, const struct uop *u,
+                            uint32_t axis, int64_t size);
+const struct uop *sched_reduce(struct uop_graph *g, enum uop_op op,
+                               const struct uop *u, uint32_t axes);
+/* Element by element, of a's shape; b may be NULL. */
+const struct uop *sched_each(struct uop_graph *g, enum uop_op op,
+                             enum uop_dtype dtype, const struct uop *a,
+                             const struct uop *b);
 
 /* The REDUCE_AXIS, or where it is a product one whose factors lie along the sum
  * and in rows as the target wants them, stored so first

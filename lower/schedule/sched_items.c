@@ -54,9 +54,7 @@ number_buffers(struct sched *s, const uint32_t *local,
             }
             plan->bufs[n].n_elems = (uint64_t)node->numel;
             plan->bufs[n].count =
-                s->g->sizes
-                    ? dim_product(s->g->sizes, node->shape->d, node->shape->n)
-                    : (int64_t)node->numel;
+                dim_product(s->g->sizes, node->shape->d, node->shape->n);
             plan->bufs[n].dtype = node->u->dtype;
             plan->bufs[n].leaf = leaf ? (int32_t)node->u->arg.dims->d[0] : -1;
             plan->bufs[n].root = -1;

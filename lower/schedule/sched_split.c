@@ -58,29 +58,6 @@ sched_too_few(const struct sched_target *target, double n_outputs,
     return n_outputs < 4.0 * target->n_parallel;
 }
 
-static int64_t
-numel_of(const struct uop_dims *dims)
-{
-    int64_t n = 1;
-    uint32_t i;
-
-    for (i = 0; i < dims->n; i++)
-        n *= dims->d[i];
-    return n;
-}
-
-/* The most elements that sizes of symbols allow. */
-static double
-most_elements(struct uop_graph *g, const struct uop_dims *dims)
-{
-    double n = 1;
-    uint32_t i;
-
-    for (i = 0; i < dims->n; i++)
-        n *= (double)sched_most(g, dims->d[i]);
-    return n;
-}
-
 /* The number of parts for an axis of n: its greatest divisor up to the
  * limit that leaves parts worth a launch; 1 where there is none. */
 static int64_t
@@ -96,14 +73,6 @@ choose_split_parts(int64_t n, int64_t inner, int64_t most)
     return 1;
 }
 
-static const struct uop *
-split_shaped(struct uop_graph *g, enum uop_op op, enum uop_dtype dtype,
-             union uop_arg arg, const struct uop *src, const int64_t *d,
-             uint32_t n)
-{
-    return uop_new_shaped(g, op, dtype, arg, &src, 1, uop_dims(g, d, n));
-}
-
 /* A CONST, which has no axes. */
 static const struct uop *
 scalar(struct uop_graph *g, const struct uop *u)
@@ -113,41 +82,20 @@ scalar(struct uop_graph *g, const struct uop *u)
     return u;
 }
 
+/* The axes of `first` come first. */
 static const struct uop *
-split_reshape(struct uop_graph *g, const struct uop *src, const int64_t *d,
-              uint32_t n)
+to_front(struct uop_graph *g, const struct uop *src, uint32_t first, uint32_t n)
 {
-    union uop_arg arg = {.dims = uop_dims(g, d, n)};
+    int64_t order[SCHED_MAX_RANK + 1];
+    uint32_t i, at = 0, front;
 
-    if (!arg.dims)
-        return &uop_failed;
-    return split_shaped(g, UOP_RESHAPE, src->dtype, arg, src, d, n);
-}
-
-/* The axes of `first` come first; d are its dims, then those of the result. */
-static const struct uop *
-to_front(struct uop_graph *g, const struct uop *src, uint32_t first, int64_t *d,
-         uint32_t n)
-{
-    int64_t order[SCHED_MAX_RANK + 1], old[SCHED_MAX_RANK + 1];
-    union uop_arg arg;
-    uint32_t i, at = 0;
-
-    for (i = 0; i < n; i++) {
-        if (first >> i & 1)
-            order[at++] = i;
+    for (front = 2; front-- > 0;) {
+        for (i = 0; i < n; i++) {
+            if ((first >> i & 1) == front)
+                order[at++] = i;
+        }
     }
-    for (i = 0; i < n; i++) {
-        if (!(first >> i & 1))
-            order[at++] = i;
-    }
-    memcpy(old, d, n * sizeof(*d));
-    for (i = 0; i < n; i++)
-        d[i] = old[order[i]];
-    arg.dims = uop_dims(g, order, n);
-    if (!arg.dims)
-        return &uop_failed;
-    return split_shaped(g, UOP_PERMUTE, src->dtype, arg, src, d, n);
+    return sched_permute(g, src, order);
 }
 
 /* How a reduction is done in parts: each has one element of the axes `whole`
@@ -164,37 +112,27 @@ split_axes(struct uop_graph *g, const struct uop *u, const struct uop *src,
            const struct cut *c, bool is_product)
 {
     const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
-    enum uop_dtype dtype = u->dtype;
     enum uop_op op = uop_reduce_op(u);
     uint32_t all = uop_reduce_axes(u), n = from->n + 1, i;
     uint32_t below = (1u << c->axis) - 1, parts = 1u << c->axis, axes;
     int64_t d[SCHED_MAX_RANK + 1];
-    union uop_arg arg = {.bits = 0};
 
     assert(c->parts > 0 && c->axis < from->n);
     for (i = 0; i < n; i++)
         d[i] = from->d[i > c->axis ? i - 1 : i];
     d[c->axis] = c->parts;
     d[c->axis + 1] = from->d[c->axis] / c->parts;
-    src = split_reshape(g, src, d, n);
+    src = sched_reshape(g, src, d, n);
     axes = all & ~c->whole;
     axes = (axes & below) | (axes & ~below) << 1;
     parts |= (c->whole & below) | (c->whole & ~below) << 1;
-    for (i = 0; i < n; i++)
-        d[i] = axes >> i & 1 ? 1 : d[i];
-    arg.i = uop_reduce_arg(op, axes);
-    src = split_shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, d, n);
+    src = sched_reduce(g, op, src, axes);
     if (is_product) {
-        src = to_front(g, src, parts, d, n);
+        src = to_front(g, src, parts, n);
         parts = (1u << __builtin_popcount(parts)) - 1;
     }
-    arg.bits = 0;
-    src = split_shaped(g, UOP_CONTIGUOUS, dtype, arg, src, d, n);
-    for (i = 0; i < n; i++)
-        d[i] = parts >> i & 1 ? 1 : d[i];
-    arg.i = uop_reduce_arg(op, parts);
-    src = split_shaped(g, UOP_REDUCE_AXIS, dtype, arg, src, d, n);
-    return split_reshape(g, src, to->d, to->n);
+    src = sched_each(g, UOP_CONTIGUOUS, src->dtype, src, NULL);
+    return sched_reshape(g, sched_reduce(g, op, src, parts), to->d, to->n);
 }
 
 /* Is each element below used for several outputs? On a CPU the search ends at a
@@ -206,12 +144,12 @@ is_split_product(struct uop_graph *g, const struct uop *src,
                  const struct sched_target *target)
 {
     const struct uop *stack[MAX_LOOKED_AT], *u;
-    double total = 0, n = most_elements(g, uop_shape(g, src)), own;
+    double total = 0, n = sched_numel(g, uop_shape(g, src)), own;
     uint32_t n_stack = 0, n_seen = 0, i;
 
     for (stack[n_stack++] = src; n_stack;) {
         u = stack[--n_stack];
-        own = most_elements(g, uop_shape(g, u));
+        own = sched_numel(g, uop_shape(g, u));
         if ((own * 2 >= n || !target->product_bytes) &&
             (uop_has(u, UOP_FLAG_MOVE) || uop_has(u, UOP_FLAG_ALU) ||
              u->op == UOP_CAST)) {
@@ -282,7 +220,7 @@ split_product(struct uop_graph *g, const struct uop *u, const struct uop *src,
     struct cut c = {.parts = 0};
     int64_t inner = 1;
 
-    if (numel_of(from) / numel_of(uop_shape(g, u)) <= steps)
+    if (sched_numel(g, from) / sched_numel(g, uop_shape(g, u)) <= (double)steps)
         return u;
     while (inner <= steps && i > 0) {
         c.axis = --i;
@@ -312,32 +250,22 @@ static const struct uop *
 pad_axis(struct uop_graph *g, const struct uop *src, uint32_t axis,
          int64_t more, enum uop_op op)
 {
-    const struct uop_dims *from = uop_shape(g, src), *shape;
-    int64_t d[SCHED_MAX_RANK], grow[2 * SCHED_MAX_RANK] = {0};
+    const struct uop_dims *from = uop_shape(g, src);
     const struct uop *identity = uop_identity(g, op, src->dtype), *in[3];
-    union uop_arg arg;
+    int64_t d[SCHED_MAX_RANK], size = from->d[axis] + more;
     uint32_t i;
 
-    memcpy(d, from->d, from->n * sizeof(*d));
-    d[axis] += more;
-    grow[2 * axis + 1] = more;
-    shape = uop_dims(g, d, from->n);
-    arg.dims = uop_dims(g, grow, 2 * from->n);
-    if (!shape || !arg.dims)
-        return &uop_failed;
-    in[1] = uop_new_shaped(g, UOP_PAD, src->dtype, arg, &src, 1, shape);
+    in[1] = sched_pad(g, src, axis, size);
     if (identity->arg.bits == 0)
         return in[1];
     in[2] = scalar(g, identity);
     in[0] = scalar(g, uop_const_int(g, UOP_BOOL, 1));
     for (i = 0; i < from->n; i++)
         d[i] = 1;
-    in[0] = split_reshape(g, in[0], d, from->n);
-    in[0] = split_shaped(g, UOP_EXPAND, UOP_BOOL, (union uop_arg){.dims = from},
-                         in[0], from->d, from->n);
-    in[0] = uop_new_shaped(g, UOP_PAD, UOP_BOOL, arg, in, 1, shape);
+    in[0] = sched_expand(g, sched_reshape(g, in[0], d, from->n), from);
+    in[0] = sched_pad(g, in[0], axis, size);
     return uop_new_shaped(g, UOP_WHERE, src->dtype, (union uop_arg){.bits = 0},
-                          in, 3, shape);
+                          in, 3, uop_shape(g, in[1]));
 }
 
 /* Where the axes' divisors leave few parts: what is reduced, with an axis made
@@ -373,7 +301,8 @@ split_reduce(struct uop_graph *g, const struct uop *u, const struct uop *src,
              const struct sched_target *target)
 {
     const struct uop_dims *from = uop_shape(g, src), *to = uop_shape(g, u);
-    int64_t work = numel_of(from), outputs = numel_of(to), inner = 1;
+    int64_t work = (int64_t)sched_numel(g, from),
+            outputs = (int64_t)sched_numel(g, to), inner = 1;
     int64_t parts, most = SPLIT_MAX_LONG, limit, wanted;
     bool product = is_split_product(g, src, target);
     struct cut best = {.parts = 1};
@@ -434,7 +363,7 @@ find_products(struct uop_graph *g, const struct uop *sum,
     uint32_t n_stack = 0, n = 0;
 
     if (uop_reduce_op(sum) != UOP_ADD ||
-        most_elements(g, uop_shape(g, sum->src[0])) < PRODUCT_WORK)
+        sched_numel(g, uop_shape(g, sum->src[0])) < PRODUCT_WORK)
         return 0;
     for (stack[n_stack++] = sum->src[0]; n_stack;) {
         u = stack[--n_stack];
@@ -483,11 +412,7 @@ prepare_sum(struct uop_graph *g, const struct uop *u, const struct uop *old,
                                 uop_shape(g, u));
         if (!g->failed)
             src[1] = prepare_reduce(g, src[1], old, n_users, target);
-        if (i > 0 && !g->failed)
-            src[1] =
-                uop_new_shaped(g, UOP_ADD, u->dtype, (union uop_arg){.bits = 0},
-                               src, 2, uop_shape(g, u));
-        src[0] = src[1];
+        src[0] = i ? sched_each(g, UOP_ADD, u->dtype, src[0], src[1]) : src[1];
     }
     return src[0];
 }

@@ -75,15 +75,12 @@ is_across(struct uop_graph *g, const struct uop *u, int64_t steps)
 static const struct uop *
 turn(struct uop_graph *g, const struct uop *u, int64_t steps, double most)
 {
-    const union uop_arg no_arg = {.bits = 0};
     const struct uop *src;
 
-    if (u->op == UOP_PERMUTE) {
-        if (!is_across(g, u, steps) || sched_numel(uop_shape(g, u)) > most)
-            return u;
-        return uop_new_shaped(g, UOP_CONTIGUOUS, u->dtype, no_arg, &u, 1,
-                              uop_shape(g, u));
-    }
+    if (u->op == UOP_PERMUTE)
+        return !is_across(g, u, steps) || sched_numel(g, uop_shape(g, u)) > most
+                   ? u
+                   : sched_each(g, UOP_CONTIGUOUS, u->dtype, u, NULL);
     if (u->op != UOP_EXPAND && u->op != UOP_RESHAPE)
         return u;
     src = turn(g, u->src[0], steps, most);
@@ -162,32 +159,17 @@ static const struct uop *
 pad(struct uop_graph *g, const struct uop *u, const struct uop *narrow,
     int64_t steps)
 {
-    const union uop_arg no_arg = {.bits = 0};
-    const struct uop_dims *shape = uop_shape(g, narrow), *whole;
-    int64_t d[SCHED_MAX_RANK], grow[2 * SCHED_MAX_RANK] = {0};
+    const struct uop_dims *shape = uop_shape(g, u);
     uint32_t last = shape->n - 1;
-    union uop_arg arg;
+    int64_t d[SCHED_MAX_RANK];
 
     memcpy(d, shape->d, shape->n * sizeof(*d));
-    grow[2 * last + 1] = steps - d[last];
     d[last] = steps;
-    shape = uop_dims(g, d, shape->n);
-    arg.dims = uop_dims(g, grow, 2 * (last + 1));
-    memcpy(d, uop_shape(g, u)->d, (last + 1) * sizeof(*d));
-    d[last] = steps;
-    whole = uop_dims(g, d, last + 1);
-    if (!shape || !arg.dims || !whole)
-        return &uop_failed;
-    if (grow[2 * last + 1])
-        narrow =
-            uop_new_shaped(g, UOP_PAD, narrow->dtype, arg, &narrow, 1, shape);
-    narrow = uop_new_shaped(g, UOP_CONTIGUOUS, narrow->dtype, no_arg, &narrow,
-                            1, shape);
+    narrow = sched_pad(g, narrow, last, steps);
+    narrow = sched_each(g, UOP_CONTIGUOUS, narrow->dtype, narrow, NULL);
     if (narrow->dtype != u->dtype)
-        narrow =
-            uop_new_shaped(g, UOP_CAST, u->dtype, no_arg, &narrow, 1, shape);
-    arg.dims = whole;
-    return uop_new_shaped(g, UOP_EXPAND, u->dtype, arg, &narrow, 1, whole);
+        narrow = sched_each(g, UOP_CAST, u->dtype, narrow, NULL);
+    return sched_expand(g, narrow, uop_dims(g, d, shape->n));
 }
 
 /* Elements of the factors that are taken at a time, and how many steps of the
@@ -222,7 +204,7 @@ pad_factors(struct uop_graph *g, const struct uop *body,
 {
     const struct uop_dims *dims = uop_shape(g, body);
     int64_t steps = dims->d[dims->n - 1], padded, part, pitch;
-    double n = sched_numel(dims);
+    double n = sched_numel(g, dims);
     double uses = target->tiles_k ? TILE_USES : PAD_USES;
     const struct uop *narrow[2];
     bool moves[2];
@@ -238,7 +220,7 @@ pad_factors(struct uop_graph *g, const struct uop *body,
             narrow[i] = move_before_cast(g, narrow[i]);
         if (!narrow[i] || g->failed || uop_shape(g, narrow[i])->n != dims->n ||
             narrow[i]->dtype != (i ? narrow[0]->dtype : narrow[i]->dtype) ||
-            n < uses * sched_numel(uop_shape(g, narrow[i])))
+            n < uses * sched_numel(g, uop_shape(g, narrow[i])))
             return false;
     }
     part = part_of_row(target, narrow[0]->dtype, steps, &padded);
@@ -263,37 +245,20 @@ pad_factors(struct uop_graph *g, const struct uop *body,
 static const struct uop *
 space_rows(struct uop_graph *g, const struct uop *u, double n)
 {
-    const union uop_arg no_arg = {.bits = 0};
     const struct uop *narrow = narrow_factor(g, u);
-    int64_t d[SCHED_MAX_RANK], part[2 * SCHED_MAX_RANK] = {0};
-    const struct uop_dims *shape, *wide, *grow, *old;
-    uint32_t last, i;
+    const struct uop_dims *shape = narrow ? uop_shape(g, narrow) : NULL;
+    int64_t wide;
 
     if (!narrow || narrow->dtype != UOP_F32 ||
-        n < MIN_USES * sched_numel(uop_shape(g, narrow)) ||
+        n < MIN_USES * sched_numel(g, shape) ||
         row_pitch(g, narrow) * (int64_t)sizeof(float) % PAGE_BYTES ||
         row_pitch(g, narrow) == 0)
         return u;
-    shape = uop_shape(g, narrow);
-    last = shape->n - 1;
-    memcpy(d, shape->d, shape->n * sizeof(*d));
-    part[2 * last + 1] = LINE_BYTES / sizeof(float);
-    d[last] += LINE_BYTES / (int64_t)sizeof(float);
-    wide = uop_dims(g, d, shape->n);
-    grow = uop_dims(g, part, 2 * shape->n);
-    for (i = 0; i <= last; i++)
-        part[2 * i + 1] = shape->d[i];
-    old = uop_dims(g, part, 2 * shape->n);
-    if (!wide || !grow || !old)
-        return &uop_failed;
-    narrow = uop_new_shaped(g, UOP_PAD, UOP_F32, (union uop_arg){.dims = grow},
-                            &narrow, 1, wide);
-    narrow =
-        uop_new_shaped(g, UOP_CONTIGUOUS, UOP_F32, no_arg, &narrow, 1, wide);
-    narrow = uop_new_shaped(g, UOP_SHRINK, UOP_F32,
-                            (union uop_arg){.dims = old}, &narrow, 1, shape);
-    return u->op == UOP_EXPAND ? uop_new_shaped(g, UOP_EXPAND, UOP_F32, u->arg,
-                                                &narrow, 1, uop_shape(g, u))
+    wide = shape->d[shape->n - 1] + LINE_BYTES / (int64_t)sizeof(float);
+    narrow = sched_pad(g, narrow, shape->n - 1, wide);
+    narrow = sched_each(g, UOP_CONTIGUOUS, UOP_F32, narrow, NULL);
+    narrow = sched_first(g, narrow, shape->d);
+    return u->op == UOP_EXPAND ? sched_expand(g, narrow, uop_shape(g, u))
                                : narrow;
 }
 
@@ -309,8 +274,7 @@ with_factors(struct uop_graph *g, const struct uop *u,
         return &uop_failed;
     if (factors[0] == body->src[0] && factors[1] == body->src[1])
         return u;
-    body = uop_new_shaped(g, UOP_MUL, body->dtype, body->arg, factors, 2,
-                          uop_shape(g, factors[0]));
+    body = sched_each(g, UOP_MUL, body->dtype, factors[0], factors[1]);
     return uop_new_shaped(g, u->op, u->dtype, u->arg, &body, 1,
                           uop_shape(g, u));
 }
@@ -350,12 +314,12 @@ turn_windows(struct uop_graph *g, const struct uop *u)
     const struct uop *body = u->src[0], *src[2];
     const struct uop_dims *dims = uop_shape(g, body);
     uint32_t axes = uop_reduce_axes(u), n_out = dims->n, i;
-    double n = sched_numel(dims);
+    double n = sched_numel(g, dims);
 
     while (n_out > 0 && axes >> (n_out - 1) & 1)
         n_out--;
     if (axes & ((1u << n_out) - 1) || n_out < 2 || body->dtype != UOP_F32 ||
-        n < MIN_STEPS * sched_numel(uop_shape(g, u)))
+        n < MIN_STEPS * sched_numel(g, uop_shape(g, u)))
         return u;
     for (i = 0; i < 2; i++) {
         const struct uop *narrow = narrow_factor(g, body->src[i]);
@@ -363,13 +327,10 @@ turn_windows(struct uop_graph *g, const struct uop *u)
         if (!narrow || narrow->dtype != UOP_F32 ||
             !is_across_windows(g, narrow) ||
             !is_turn_repeated(g, src[i], n_out - 1) ||
-            n < WINDOW_USES * sched_numel(uop_shape(g, narrow)))
+            n < WINDOW_USES * sched_numel(g, uop_shape(g, narrow)))
             continue;
-        narrow = uop_new_shaped(g, UOP_CONTIGUOUS, UOP_F32,
-                                (union uop_arg){.bits = 0}, &narrow, 1,
-                                uop_shape(g, narrow));
-        src[i] = uop_new_shaped(g, UOP_EXPAND, UOP_F32, src[i]->arg, &narrow, 1,
-                                dims);
+        narrow = sched_each(g, UOP_CONTIGUOUS, UOP_F32, narrow, NULL);
+        src[i] = sched_expand(g, narrow, dims);
     }
     return with_factors(g, u, src);
 }
@@ -381,7 +342,7 @@ sched_turn(struct uop_graph *g, const struct uop *u,
     const struct uop *body = u->src[0], *src[2];
     const struct uop_dims *dims = uop_shape(g, body);
     int64_t steps = dims->n ? dims->d[dims->n - 1] : 0;
-    double n = sched_numel(dims);
+    double n = sched_numel(g, dims);
     uint32_t i;
 
     if (body->op != UOP_MUL ||

@@ -70,17 +70,6 @@ struct planner {
     bool failed;
 };
 
-double
-sched_numel(const struct uop_dims *dims)
-{
-    double n = 1;
-    uint32_t i;
-
-    for (i = 0; i < dims->n; i++)
-        n *= (double)dims->d[i];
-    return n;
-}
-
 static double
 op_cost(const struct uop *u)
 {
@@ -1018,9 +1007,7 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
         node->attend = roles ? roles[i] : SCHED_ATTEND_NONE;
         node->shape = uop_shape(p->s.g, list[i]);
         assert(node->shape); /* stage T */
-        node->numel = 1;
-        for (j = 0; j < node->shape->n; j++)
-            node->numel *= (double)sched_most(p->s.g, node->shape->d[j]);
+        node->numel = sched_numel(p->s.g, node->shape);
         node->src_base = n_srcs;
         node->first_req = SCHED_NONE;
         node->buf = SCHED_NONE;
