@@ -116,6 +116,8 @@ sched_source(const struct sched *s, uint32_t node, uint32_t i)
 uint32_t sched_base_of(const struct sched *s, uint32_t at);
 
 bell_status sched_no_memory(const struct sched *s);
+/* n numbers in the scratch arena, each SCHED_NONE; NULL when out of memory. */
+uint32_t *sched_numbers(struct sched *s, size_t n);
 
 /* The plan of what is stored: s->nodes and s->roots are decided. local[] has
  * the local numbers by id (lower/schedule/sched_items.c). */
@@ -255,17 +257,16 @@ BELL_MUST_CHECK bell_status sched_join(struct sched *s, struct sched_plan *plan,
                                        const bool *fixed);
 
 /* Which items are to stay behind which, as one stores to a buffer that the
- * other stores to or loads from. Owns its arrays. */
+ * other stores to or loads from. In the scratch arena. */
 struct sched_waits {
     uint32_t *n_before;           /* by item: pairs that it is the second of */
     uint32_t *first_user, *users; /* users[first_user[i] ..] of item i are
                                    * the second ones, to first_user[i + 1] */
 };
 
-/* sched_waits_fini also after a failure. */
-BELL_MUST_CHECK bell_status sched_waits_init(const struct sched_plan *plan,
+BELL_MUST_CHECK bell_status sched_waits_find(struct sched *s,
+                                             const struct sched_plan *plan,
                                              struct sched_waits *out);
-void sched_waits_fini(struct sched_waits *w);
 
 /* Puts the items in an order that needs less memory at once, if there is one;
  * *out_bytes is what it needs then (lower/schedule/sched_order.c). */

@@ -183,14 +183,13 @@ order_items(struct sched *s, struct sched_plan *plan, bool *attends)
     struct sched_item *items;
     bool *was, *is_done;
 
-    writer = arena_alloc(&s->scratch, plan->n_bufs * sizeof(*writer));
-    stack = arena_alloc(&s->scratch, (n + 1) * sizeof(*stack));
+    writer = sched_numbers(s, plan->n_bufs);
+    stack = sched_numbers(s, n + 1);
     items = arena_copy(&s->scratch, plan->items, n * sizeof(*items));
     was = arena_copy(&s->scratch, attends, n * sizeof(*was));
     is_done = arena_calloc(&s->scratch, n + 1, sizeof(*is_done));
     if (!writer || !stack || !items || !was || !is_done)
         return sched_no_memory(s);
-    memset(writer, 0xff, plan->n_bufs * sizeof(*writer));
     for (i = 0; i < n; i++) {
         for (k = 0; k < items[i].n_outs; k++)
             writer[items[i].bufs[k]] = i;

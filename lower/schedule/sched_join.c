@@ -357,8 +357,7 @@ join_kernels(struct joiner *j, uint32_t a, uint32_t b)
     ib->bufs =
         arena_copy(&j->s->k->arena, n.bufs, n.n_bufs * sizeof(n.bufs[0]));
     BELL_TRY(uop_graph_status(j->s->k));
-    return ib->bufs ? BELL_OK
-                    : bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    return ib->bufs ? BELL_OK : sched_no_memory(j->s);
 }
 
 /* Sets who writes the kernel's values. */
@@ -404,8 +403,6 @@ join_all(struct joiner *j, const bool *fixed)
     struct sched_plan *plan = j->plan;
     uint32_t i, k, n = 0;
 
-    for (i = 0; i < plan->n_bufs; i++)
-        j->writer[i] = SCHED_NONE;
     for (i = 0; i < plan->n_items; i++) {
         BELL_TRY(look_at(j, i));
         j->parts[i].fixed |= fixed[i];
@@ -427,20 +424,13 @@ bell_status
 sched_join(struct sched *s, struct sched_plan *plan, const bool *fixed)
 {
     struct joiner j = {.s = s, .plan = plan};
-    bell_status status;
 
     if (plan->n_items < 2)
         return BELL_OK;
-    j.parts = host_calloc(plan->n_items + 1, sizeof(*j.parts));
-    j.n_readers = host_calloc(plan->n_bufs + 1, sizeof(*j.n_readers));
-    j.writer = host_calloc(plan->n_bufs + 1, sizeof(*j.writer));
-    if (j.parts && j.n_readers && j.writer)
-        status = join_all(&j, fixed);
-    else
-        status = bell_fail(BELL_E_NO_MEMORY,
-                           "joining %u kernels: out of memory", plan->n_items);
-    host_free(j.parts);
-    host_free(j.n_readers);
-    host_free(j.writer);
-    return status;
+    j.parts = arena_calloc(&s->scratch, plan->n_items + 1, sizeof(*j.parts));
+    j.n_readers =
+        arena_calloc(&s->scratch, plan->n_bufs + 1, sizeof(*j.n_readers));
+    j.writer = sched_numbers(s, plan->n_bufs);
+    return j.parts && j.n_readers && j.writer ? join_all(&j, fixed)
+                                              : sched_no_memory(s);
 }

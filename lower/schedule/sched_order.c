@@ -11,7 +11,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/log.h"
 
 #define WORTH 32 /* one part in this many: less does not count. guess */
@@ -43,30 +42,26 @@ see_pair(struct pairs *p, uint32_t before, uint32_t after)
 /* Sees items of the same buffer of which one stores, and the other one loads or
  * stores. Items are in an order in which they can run. */
 static bell_status
-see_pairs(const struct sched_plan *plan, struct pairs *p)
+see_pairs(struct sched *s, const struct sched_plan *plan, struct pairs *p)
 {
-    uint32_t *writer = host_alloc(plan->n_bufs * sizeof(*writer) + 1);
-    uint32_t *last = host_alloc(plan->n_bufs * sizeof(*last) + 1);
-    struct touched *list = NULL;
-    size_t n = 0, cap = 0;
-    bool good = writer && last;
-    uint32_t i, k, b;
+    uint32_t *writer = sched_numbers(s, plan->n_bufs);
+    uint32_t *last = sched_numbers(s, plan->n_bufs), n = 0, i, k, b;
+    struct touched *list;
 
-    for (i = 0; good && i < plan->n_bufs; i++)
-        writer[i] = last[i] = SCHED_NONE;
-    for (i = 0; good && i < plan->n_items; i++) {
+    for (i = 0; i < plan->n_items; i++)
+        n += plan->items[i].n_bufs;
+    list = arena_alloc(&s->scratch, (n + 1) * sizeof(*list));
+    if (!writer || !last || !list)
+        return sched_no_memory(s);
+    for (i = n = 0; i < plan->n_items; i++) {
         const struct sched_item *item = &plan->items[i];
-        for (k = 0; good && k < item->n_bufs; k++) {
+        for (k = 0; k < item->n_bufs; k++) {
             b = item->bufs[k];
             if (writer[b] != SCHED_NONE)
                 see_pair(p, writer[b], i);
             if (k >= item->n_outs) {
-                good =
-                    host_grow((void **)&list, &cap, n + 1, sizeof(*list)) == 0;
-                if (good) {
-                    list[n] = (struct touched){i, last[b]};
-                    last[b] = (uint32_t)n++;
-                }
+                list[n] = (struct touched){i, last[b]};
+                last[b] = n++;
                 continue;
             }
             for (; last[b] != SCHED_NONE; last[b] = list[last[b]].next) {
@@ -77,40 +72,35 @@ see_pairs(const struct sched_plan *plan, struct pairs *p)
         for (k = 0; k < item->n_outs; k++)
             writer[item->bufs[k]] = i;
     }
-    host_free(writer);
-    host_free(last);
-    host_free(list);
-    return good ? BELL_OK
-                : bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    return BELL_OK;
+}
+
+/* Arrays of n items. */
+static bell_status
+make_waits(struct sched *s, uint32_t n, struct sched_waits *out)
+{
+    out->n_before = arena_calloc(&s->scratch, n + 1, sizeof(*out->n_before));
+    out->first_user =
+        arena_calloc(&s->scratch, n + 2, sizeof(*out->first_user));
+    return out->n_before && out->first_user ? BELL_OK : sched_no_memory(s);
 }
 
 bell_status
-sched_waits_init(const struct sched_plan *plan, struct sched_waits *out)
+sched_waits_find(struct sched *s, const struct sched_plan *plan,
+                 struct sched_waits *out)
 {
     struct pairs p = {.waits = out, .counts = true};
     uint32_t i, n = 0;
 
-    *out = (struct sched_waits){0};
-    out->n_before = host_calloc(plan->n_items + 1, sizeof(*out->n_before));
-    out->first_user = host_calloc(plan->n_items + 2, sizeof(*out->first_user));
-    if (!out->n_before || !out->first_user)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    BELL_TRY(see_pairs(plan, &p));
+    BELL_TRY(make_waits(s, plan->n_items, out));
+    BELL_TRY(see_pairs(s, plan, &p));
     for (i = 0; i < plan->n_items + 2; i++)
         out->first_user[i] = n += out->first_user[i];
-    out->users = host_alloc(n * sizeof(*out->users) + 1);
+    out->users = sched_numbers(s, n);
     if (!out->users)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+        return sched_no_memory(s);
     p.counts = false;
-    return see_pairs(plan, &p);
-}
-
-void
-sched_waits_fini(struct sched_waits *w)
-{
-    host_free(w->n_before);
-    host_free(w->first_user);
-    host_free(w->users);
+    return see_pairs(s, plan, &p);
 }
 
 /* ---- orders ---- */
@@ -144,16 +134,15 @@ enum {
 };
 
 static bell_status
-turn_waits(const struct sched_waits *w, uint32_t n, struct sched_waits *out)
+turn_waits(struct sched *s, const struct sched_waits *w, uint32_t n,
+           struct sched_waits *out)
 {
     uint32_t i, k, n_users = w->first_user[n];
 
-    *out = (struct sched_waits){0};
-    out->n_before = host_calloc(n + 1, sizeof(*out->n_before));
-    out->first_user = host_calloc(n + 2, sizeof(*out->first_user));
-    out->users = host_alloc(n_users * sizeof(*out->users) + 1);
-    if (!out->n_before || !out->first_user || !out->users)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+    BELL_TRY(make_waits(s, n, out));
+    out->users = sched_numbers(s, n_users);
+    if (!out->users)
+        return sched_no_memory(s);
     for (i = 0; i < n; i++)
         out->n_before[i] = w->first_user[i + 1] - w->first_user[i];
     for (k = 0; k < n_users; k++)
@@ -168,7 +157,7 @@ turn_waits(const struct sched_waits *w, uint32_t n, struct sched_waits *out)
 }
 
 static bell_status
-find_values(struct item_order *o)
+find_values(struct sched *s, struct item_order *o)
 {
     const struct sched_plan *plan = o->plan;
     uint32_t i, k, n = 0;
@@ -187,9 +176,9 @@ find_values(struct item_order *o)
         n += o->values[i].n;
         o->values[i].n = o->values[i].n ? 1u << 31 : 0;
     }
-    o->touches = host_alloc(n * sizeof(*o->touches) + 1);
+    o->touches = sched_numbers(s, n);
     if (!o->touches)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+        return sched_no_memory(s);
     for (i = 0; i < plan->n_items; i++) {
         for (k = 0; k < plan->items[i].n_bufs; k++) {
             struct value *v = &o->values[plan->items[i].bufs[k]];
@@ -203,38 +192,23 @@ find_values(struct item_order *o)
 }
 
 static bell_status
-init_order(struct item_order *o)
+init_order(struct sched *s, struct item_order *o)
 {
     uint32_t n = o->plan->n_items, n_bufs = o->plan->n_bufs;
 
-    BELL_TRY(sched_waits_init(o->plan, &o->ahead));
-    BELL_TRY(turn_waits(&o->ahead, n, &o->back));
-    o->values = host_calloc(n_bufs + 1, sizeof(*o->values));
-    o->n_left = host_alloc(n_bufs * sizeof(*o->n_left) + 1);
-    o->which_left = host_alloc(n_bufs * sizeof(*o->which_left) + 1);
-    o->n_before = host_alloc(n * sizeof(*o->n_before) + 1);
-    o->net = host_alloc(n * sizeof(*o->net) + 1);
-    o->state = host_alloc(n + 1);
-    o->eager = host_alloc(n * sizeof(*o->eager) + 1);
+    BELL_TRY(sched_waits_find(s, o->plan, &o->ahead));
+    BELL_TRY(turn_waits(s, &o->ahead, n, &o->back));
+    o->values = arena_calloc(&s->scratch, n_bufs + 1, sizeof(*o->values));
+    o->n_left = sched_numbers(s, n_bufs);
+    o->which_left = sched_numbers(s, n_bufs);
+    o->n_before = sched_numbers(s, n);
+    o->net = arena_alloc(&s->scratch, n * sizeof(*o->net) + 1);
+    o->state = arena_alloc(&s->scratch, n + 1);
+    o->eager = sched_numbers(s, n);
     if (!o->values || !o->n_left || !o->which_left || !o->n_before || !o->net ||
         !o->state || !o->eager)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    return find_values(o);
-}
-
-static void
-fini_order(struct item_order *o)
-{
-    sched_waits_fini(&o->ahead);
-    sched_waits_fini(&o->back);
-    host_free(o->values);
-    host_free(o->touches);
-    host_free(o->n_left);
-    host_free(o->which_left);
-    host_free(o->n_before);
-    host_free(o->net);
-    host_free(o->state);
-    host_free(o->eager);
+        return sched_no_memory(s);
+    return find_values(s, o);
 }
 
 static void
@@ -367,7 +341,7 @@ apply_order(struct sched *s, struct sched_plan *plan, const uint32_t *list)
     uint32_t i;
 
     if (!items)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+        return sched_no_memory(s);
     for (i = 0; i < plan->n_items; i++)
         items[i] = plan->items[list[i]];
     plan->items = items;
@@ -376,14 +350,17 @@ apply_order(struct sched *s, struct sched_plan *plan, const uint32_t *list)
 
 /* Steps are ahead, back, ahead and so on, as long as that helps; or begin with
  * the one back. */
-static bell_status
-choose_order(struct sched *s, struct item_order *o, struct sched_plan *plan,
-             uint32_t *lists[3], uint64_t *out_bytes)
+bell_status
+sched_order(struct sched *s, struct sched_plan *plan, uint64_t *out_bytes)
 {
-    uint32_t n = plan->n_items, *best = lists[0], *now = lists[1];
-    uint32_t *next = lists[2], *swap, i, way;
+    struct item_order order = {.plan = plan}, *o = &order;
+    uint32_t n = plan->n_items, *best = sched_numbers(s, n), *swap, i, way;
+    uint32_t *now = sched_numbers(s, n), *next = sched_numbers(s, n);
     uint64_t was, least, most;
 
+    if (!best || !now || !next)
+        return sched_no_memory(s);
+    BELL_TRY(init_order(s, o));
     for (i = 0; i < n; i++)
         best[i] = i;
     was = least = most_alive(o, best);
@@ -410,26 +387,4 @@ choose_order(struct sched *s, struct item_order *o, struct sched_plan *plan,
     }
     *out_bytes = least;
     return apply_order(s, plan, best);
-}
-
-bell_status
-sched_order(struct sched *s, struct sched_plan *plan, uint64_t *out_bytes)
-{
-    struct item_order o = {.plan = plan};
-    uint32_t *lists[3] = {NULL}, i;
-    bell_status status = init_order(&o);
-    bool good = status == BELL_OK;
-
-    for (i = 0; good && i < 3; i++) {
-        lists[i] = host_alloc((plan->n_items + 1) * sizeof(*lists[i]));
-        good = lists[i] != NULL;
-    }
-    if (good)
-        status = choose_order(s, &o, plan, lists, out_bytes);
-    else if (status == BELL_OK)
-        status = bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    for (i = 0; i < 3; i++)
-        host_free(lists[i]);
-    fini_order(&o);
-    return status;
 }

@@ -77,7 +77,7 @@ find_heights(struct launcher *l)
     const struct sched_waits *w = &l->waits;
     uint32_t i, k;
 
-    BELL_TRY(sched_waits_init(l->plan, &l->waits));
+    BELL_TRY(sched_waits_find(l->s, l->plan, &l->waits));
     for (i = l->plan->n_items; i-- > 0;) {
         for (k = w->first_user[i]; k < w->first_user[i + 1]; k++) {
             uint32_t above = l->items[w->users[k]].height + 1;
@@ -322,7 +322,7 @@ make_launch(struct launcher *l, const struct args *args, uint32_t n,
                            args->n_vars * sizeof(args->vars[0]) + 1),
     };
     if (!out->bufs || !out->vars)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+        return sched_no_memory(l->s);
     for (i = 0; i < n; i++)
         BELL_TRY(move_slots(l, &l->plan->items[l->ready[i]], out, &sinks[i]));
     out->sink = uop_new(k, UOP_SINK, UOP_VOID, 1, none, sinks, n);
@@ -382,26 +382,17 @@ bell_status
 sched_pack(struct sched *s, struct sched_plan *plan, uint64_t limit_bytes)
 {
     struct launcher l = {.s = s, .plan = plan, .limit_bytes = limit_bytes};
-    bell_status status;
 
-    l.items = host_calloc(plan->n_items + 1, sizeof(*l.items));
-    l.ready = host_calloc(plan->n_items + 1, sizeof(*l.ready));
+    l.items = arena_calloc(&s->scratch, plan->n_items + 1, sizeof(*l.items));
+    l.ready = sched_numbers(s, plan->n_items);
     l.launches =
         arena_calloc(&s->k->arena, plan->n_items + 1, sizeof(*l.launches));
-    l.n_touches = host_calloc(plan->n_bufs + 1, sizeof(*l.n_touches));
-    l.n_left = host_calloc(plan->n_bufs + 1, sizeof(*l.n_left));
-    if (l.items && l.ready && l.launches && l.n_touches && l.n_left)
-        status = launch_all(&l);
-    else
-        status =
-            bell_fail(BELL_E_NO_MEMORY, "launching %u kernels: out of memory",
-                      plan->n_items);
-    host_free(l.items);
-    host_free(l.ready);
-    host_free(l.n_touches);
-    host_free(l.n_left);
-    sched_waits_fini(&l.waits);
-    BELL_TRY(status);
+    l.n_touches =
+        arena_calloc(&s->scratch, plan->n_bufs + 1, sizeof(*l.n_touches));
+    l.n_left = sched_numbers(s, plan->n_bufs);
+    if (!l.items || !l.ready || !l.launches || !l.n_touches || !l.n_left)
+        return sched_no_memory(s);
+    BELL_TRY(launch_all(&l));
     plan->items = l.launches;
     plan->n_items = l.n_launches;
     return BELL_OK;

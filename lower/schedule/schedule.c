@@ -912,6 +912,16 @@ sched_no_memory(const struct sched *s)
                      s->n_nodes);
 }
 
+uint32_t *
+sched_numbers(struct sched *s, size_t n)
+{
+    uint32_t *list = arena_alloc(&s->scratch, n * sizeof(*list) + 1);
+
+    if (list)
+        memset(list, 0xff, n * sizeof(*list));
+    return list;
+}
+
 /* After the decisions: what each kernel wants outermost, by axis, and what it
  * keeps. */
 static bell_status
