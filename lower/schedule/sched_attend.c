@@ -439,23 +439,14 @@ init_list(struct sched *s, const struct uop *const *roots, uint32_t n_roots,
     size_t i;
 
     BELL_TRY(uop_toposort(s->g, roots, n_roots, &l->u, &l->n));
-    l->place = host_alloc(s->g->n_nodes * sizeof(*l->place) + 1);
-    l->marks = host_alloc(l->n + 1);
-    l->below = host_alloc(l->n + 1);
+    l->place = sched_numbers(s, s->g->n_nodes);
+    l->marks = arena_alloc(&s->scratch, l->n + 1);
+    l->below = arena_alloc(&s->scratch, l->n + 1);
     if (!l->place || !l->marks || !l->below)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+        return sched_no_memory(s);
     for (i = 0; i < l->n; i++)
         l->place[l->u[i]->id] = (uint32_t)i;
     return BELL_OK;
-}
-
-static void
-fini_list(struct list *l)
-{
-    host_free(l->u);
-    host_free(l->place);
-    host_free(l->marks);
-    host_free(l->below);
 }
 
 /* ---- moving the division ---- */
@@ -721,17 +712,14 @@ static bell_status
 rewrite(struct sched *s, struct list *l, const struct uop **roots,
         uint32_t n_roots)
 {
-    const struct uop **to = host_alloc(l->n * sizeof(*to) + 1);
-    uint8_t *splits = host_calloc(l->n + 1, 1);
+    const struct uop **to = arena_alloc(&s->scratch, l->n * sizeof(*to) + 1);
+    uint8_t *splits = arena_calloc(&s->scratch, l->n + 1, 1);
     struct match m;
     uint32_t j, axes;
     size_t i, k;
 
-    if (!to || !splits) {
-        host_free(to);
-        host_free(splits);
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
-    }
+    if (!to || !splits)
+        return sched_no_memory(s);
     for (i = 0; i < l->n && !s->g->failed; i++) {
         const struct uop *u = l->u[i], *src[UOP_MAX_CALL_SRC];
         bool changed = false, back;
@@ -758,8 +746,6 @@ rewrite(struct sched *s, struct list *l, const struct uop **roots,
     }
     for (j = 0; j < n_roots && !s->g->failed; j++)
         roots[j] = to[l->place[roots[j]->id]];
-    host_free(to);
-    host_free(splits);
     return uop_graph_status(s->g);
 }
 
@@ -774,7 +760,7 @@ sched_attend(struct sched *s, const struct uop **roots, uint32_t n_roots)
     status = init_list(s, roots, n_roots, &l);
     if (status == BELL_OK)
         status = rewrite(s, &l, roots, n_roots);
-    fini_list(&l);
+    host_free(l.u);
     return status;
 }
 
@@ -838,9 +824,9 @@ sched_attend_roles(struct sched *s, const struct uop *const *roots,
     if (!s->target->attends)
         return BELL_OK;
     status = init_list(s, roots, n_roots, &l);
-    roles = status == BELL_OK ? host_calloc(l.n + 1, 1) : NULL;
+    roles = status == BELL_OK ? arena_calloc(&s->scratch, l.n + 1, 1) : NULL;
     if (status == BELL_OK && !roles)
-        status = bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling");
+        status = sched_no_memory(s);
     for (i = 0; status == BELL_OK && i < l.n; i++) {
         if (!find_match(s, l.u[i], &m) || m.inverse)
             continue;
@@ -851,7 +837,7 @@ sched_attend_roles(struct sched *s, const struct uop *const *roots,
                  mark_kept(&l, &m, root))
             note(&l, &m, root, true, roles);
     }
-    fini_list(&l);
+    host_free(l.u);
     *out_roles = roles;
     return status;
 }

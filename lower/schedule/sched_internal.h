@@ -211,11 +211,9 @@ const struct uop *sched_channels(struct uop_graph *g, const struct uop *u,
  * parallel, but for those of attention (sched_attend_roles), and turns factors
  * where the target wants that; replaces roots in place
  * (lower/schedule/sched_split.c). */
-BELL_MUST_CHECK bell_status sched_split(struct uop_graph *g,
+BELL_MUST_CHECK bell_status sched_split(struct sched *s,
                                         const struct uop **roots,
-                                        uint32_t n_roots,
-                                        const struct sched_target *target,
-                                        const uint8_t *roles);
+                                        uint32_t n_roots, const uint8_t *roles);
 
 /* Moves the divisions of softmaxes that are factors behind the products, where
  * that makes attention of them; replaces roots in place (sched_attend.c). */
@@ -224,8 +222,7 @@ BELL_MUST_CHECK bell_status sched_attend(struct sched *s,
                                          uint32_t n_roots);
 
 /* enum sched_attend of all nodes under the roots, in uop_toposort's order, or
- * NULL: all are none; the caller's to free with host_free, also after a
- * failure. */
+ * NULL: all are none; in the scratch arena. */
 BELL_MUST_CHECK bell_status sched_attend_roles(struct sched *s,
                                                const struct uop *const *roots,
                                                uint32_t n_roots,

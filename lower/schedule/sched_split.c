@@ -418,22 +418,20 @@ prepare_sum(struct uop_graph *g, const struct uop *u, const struct uop *old,
 }
 
 bell_status
-sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
-            const struct sched_target *target, const uint8_t *roles)
+sched_split(struct sched *s, const struct uop **roots, uint32_t n_roots,
+            const uint8_t *roles)
 {
+    struct uop_graph *g = s->g;
     const struct uop **list, **to;
     size_t n, n_pairs = 0, i, n_before = g->n_nodes;
     uint32_t *n_users, j;
 
     BELL_TRY(uop_toposort(g, roots, n_roots, &list, &n));
-    to = host_calloc(n_before, sizeof(*to));
-    n_users = host_calloc(n_before, sizeof(*n_users));
+    to = arena_calloc(&s->scratch, n_before, sizeof(*to));
+    n_users = arena_calloc(&s->scratch, n_before, sizeof(*n_users));
     if (!to || !n_users) {
-        host_free(n_users);
-        host_free(to);
         host_free(list);
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory scheduling %zu nodes",
-                         n);
+        return sched_no_memory(s);
     }
     for (i = 0; i < n; i++) {
         for (j = 0; j < list[i]->n_src; j++)
@@ -455,7 +453,7 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
                                    uop_shape(g, u));
         }
         if (moved->op == UOP_REDUCE_AXIS && !(roles && roles[i]) && !g->failed)
-            moved = prepare_sum(g, moved, u, n_users, target);
+            moved = prepare_sum(g, moved, u, n_users, s->target);
         n_pairs += moved != u;
         to[u->id] = moved;
         if (g->failed)
@@ -463,8 +461,6 @@ sched_split(struct uop_graph *g, const struct uop **roots, uint32_t n_roots,
     }
     for (j = 0; j < n_roots && n_pairs && !g->failed; j++)
         roots[j] = to[roots[j]->id];
-    host_free(n_users);
-    host_free(to);
     host_free(list);
     return uop_graph_status(g);
 }

@@ -989,23 +989,17 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
     uint32_t *local, i, j, n_srcs = 0;
     uint8_t *roles;
     size_t n;
-    bell_status status = sched_attend_roles(&p->s, roots, n_roots, &roles);
 
-    if (status == BELL_OK)
-        status = uop_toposort(p->s.g, roots, n_roots, &list, &n);
-    if (status != BELL_OK) {
-        host_free(roles);
-        return status;
-    }
-    local = host_alloc(p->s.g->n_nodes * sizeof(*local) + 1);
-    p->s.nodes = host_calloc(n, sizeof(*p->s.nodes));
+    BELL_TRY(sched_attend_roles(&p->s, roots, n_roots, &roles));
+    BELL_TRY(uop_toposort(p->s.g, roots, n_roots, &list, &n));
+    local = sched_numbers(&p->s, p->s.g->n_nodes);
+    p->s.nodes = arena_calloc(&p->s.scratch, n, sizeof(*p->s.nodes));
     for (i = 0; i < n; i++)
         n_srcs += list[i]->n_src;
-    p->s.srcs = host_alloc(n_srcs * sizeof(*p->s.srcs) + 1);
+    p->s.srcs = sched_numbers(&p->s, n_srcs);
     *out_local = local;
     if (!local || !p->s.nodes || !p->s.srcs) {
         host_free(list);
-        host_free(roles);
         return sched_no_memory(&p->s);
     }
     p->s.n_nodes = (uint32_t)n;
@@ -1035,7 +1029,6 @@ load_graph(struct planner *p, const struct uop *const *roots, uint32_t n_roots,
         }
     }
     host_free(list);
-    host_free(roles);
     return BELL_OK;
 }
 
@@ -1075,14 +1068,14 @@ store_before_exchange(struct planner *p)
 
 static bell_status
 schedule_nodes(struct planner *p, const struct uop *const *roots,
-               uint32_t n_roots, uint32_t **local, struct sched_plan *plan)
+               uint32_t n_roots, struct sched_plan *plan)
 {
-    uint32_t i, at;
+    uint32_t *local, i, at;
     bool apart = false;
 
-    BELL_TRY(load_graph(p, roots, n_roots, local));
+    BELL_TRY(load_graph(p, roots, n_roots, &local));
     for (i = 0; i < n_roots; i++) {
-        at = sched_base_of(&p->s, (*local)[roots[i]->id]);
+        at = sched_base_of(&p->s, local[roots[i]->id]);
         p->s.nodes[at].forced = p->s.nodes[at].u->op != UOP_BUFFER;
     }
     for (at = 0; at < p->s.n_nodes; at++) {
@@ -1117,7 +1110,7 @@ schedule_nodes(struct planner *p, const struct uop *const *roots,
     BELL_TRY(uop_graph_status(p->s.k));
     BELL_TRY(note_roots(p));
     note_flat(p);
-    return sched_items(&p->s, *local, roots, n_roots, plan);
+    return sched_items(&p->s, local, roots, n_roots, plan);
 }
 
 static void
@@ -1125,8 +1118,6 @@ fini_planner(struct planner *p)
 {
     arena_fini(&p->s.scratch);
     map_fini(&p->by_kernel);
-    host_free(p->s.nodes);
-    host_free(p->s.srcs);
     host_free(p->s.masks);
     host_free(p->reads);
     host_free(p->contexts);
@@ -1137,22 +1128,14 @@ static bell_status
 build_plan(struct planner *p, const struct uop **roots, uint32_t n_roots,
            struct sched_plan *plan)
 {
-    uint32_t *local = NULL;
-    uint8_t *roles = NULL;
-    bell_status status;
+    uint8_t *roles;
 
     BELL_TRY(sched_attend(&p->s, roots, n_roots));
-    status = sched_attend_roles(&p->s, roots, n_roots, &roles);
-    if (status == BELL_OK)
-        status = sched_split(p->s.g, roots, n_roots, p->s.target, roles);
-    host_free(roles);
-    if (status == BELL_OK)
-        status = uop_validate_pass(p->s.g, roots, n_roots, UOP_STAGE_T,
-                                   "splitting reductions");
-    if (status == BELL_OK)
-        status = schedule_nodes(p, roots, n_roots, &local, plan);
-    host_free(local);
-    return status;
+    BELL_TRY(sched_attend_roles(&p->s, roots, n_roots, &roles));
+    BELL_TRY(sched_split(&p->s, roots, n_roots, roles));
+    BELL_TRY(uop_validate_pass(p->s.g, roots, n_roots, UOP_STAGE_T,
+                               "splitting reductions"));
+    return schedule_nodes(p, roots, n_roots, plan);
 }
 
 bell_status
