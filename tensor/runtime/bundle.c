@@ -479,18 +479,15 @@ static bell_status
 describe(struct rt_bundle *b, const struct tensor_runtime *rt,
          struct bundle_target *t)
 {
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
-    bool is_own = !rt->target.lower.is_gpu;
+    bool is_own =
+        !rt->target.lower.is_gpu && !(rt->info.flags & HCQ_DEVICE_NULL);
 
-    hcq_device_info(rt->dev, &info);
-    if (info.flags & HCQ_DEVICE_NULL)
-        is_own = false;
-    t->form = rt->target.is_simulated && strcmp(info.backend, "NV") == 0
+    t->form = rt->target.is_simulated && strcmp(rt->info.backend, "NV") == 0
                   ? BUNDLE_PTX
                   : BUNDLE_MACHINE_CODE;
-    BELL_TRY(add_bundle_name(b, info.backend, &t->backend));
-    BELL_TRY(add_bundle_name(b, info.arch, &t->arch));
-    BELL_TRY(add_bundle_name(b, is_own ? info.model : "", &t->model));
+    BELL_TRY(add_bundle_name(b, rt->info.backend, &t->backend));
+    BELL_TRY(add_bundle_name(b, rt->info.arch, &t->arch));
+    BELL_TRY(add_bundle_name(b, is_own ? rt->info.model : "", &t->model));
     return add_bundle_name(b, rt->target.lower.name, &t->tools);
 }
 

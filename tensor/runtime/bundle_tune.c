@@ -264,7 +264,6 @@ static bell_status
 tune_file(struct tuning *t, struct bell_context *ctx, const char *out_path,
           uint32_t *out_n_new)
 {
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
     bell_status status = BELL_OK;
     uint32_t number, i;
 
@@ -272,8 +271,7 @@ tune_file(struct tuning *t, struct bell_context *ctx, const char *out_path,
         return bell_fail(BELL_E_UNSUPPORTED,
                          "bundle: it was saved without what a search needs "
                          "(is_tunable, doorbell eval --tunable)");
-    hcq_device_info(t->rt->dev, &info);
-    BELL_TRY(bundle_choose_target(&t->file, &info, &number));
+    BELL_TRY(bundle_choose_target(&t->file, &t->rt->info, &number));
     t->target = &t->file.targets[number];
     BELL_TRY(bell_context_set_math(ctx, t->target->math));
     t->list = host_calloc((size_t)t->file.n_kernels + 1, sizeof(*t->list));

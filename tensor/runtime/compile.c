@@ -217,15 +217,13 @@ run_pool(struct pool *pool)
 static uint64_t
 guess_group_ns(struct tensor_runtime *rt, const struct rt_facts *facts)
 {
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
     double n_groups = (double)facts->grid[0] * facts->grid[1] * facts->grid[2];
     double n_threads =
         (double)facts->local[0] * facts->local[1] * facts->local[2];
     double ns = rt->target.lower.is_gpu ? GPU_THREAD_NS / n_threads : CPU_NS;
 
-    hcq_device_info(rt->dev, &info);
     ns *= (facts->n_flops + facts->n_bytes) / n_groups;
-    if (ns * ceil(n_groups / info.n_units) < LONG_NS)
+    if (ns * ceil(n_groups / rt->info.n_units) < LONG_NS)
         return 0;
     return ns < 1e18 ? (uint64_t)ns : (uint64_t)1e18;
 }

@@ -321,16 +321,14 @@ static bool
 make_schedule_key(struct tensor_runtime *rt, const struct uop *sink,
                   struct bytes *key)
 {
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
     bool good;
 
     if (!rt->cache.folder[0] || !make_head(rt, key))
         return false;
-    hcq_device_info(rt->dev, &info);
     append_text(key, "schedule");
-    append_text(key, info.model);
-    append_kept(key, &info.n_units, sizeof(info.n_units));
-    append_kept(key, &info.flags, sizeof(info.flags));
+    append_text(key, rt->info.model);
+    append_kept(key, &rt->info.n_units, sizeof(rt->info.n_units));
+    append_kept(key, &rt->info.flags, sizeof(rt->info.flags));
     good = append_kernel(key, sink) && !key->failed;
     if (!good)
         bell_error_clear();

@@ -80,10 +80,9 @@ channel_products(const struct lower_target *t)
 
 /* What kernels are made for. */
 static bell_status
-set_target(struct tensor_runtime *rt, const struct hcq_device_info *info,
-           uint32_t math)
+set_target(struct tensor_runtime *rt, uint32_t math)
 {
-    BELL_TRY(rt_target_init(info, math, &rt->target));
+    BELL_TRY(rt_target_init(&rt->info, math, &rt->target));
     rt->sched_target.n_parallel = rt->target.n_parallel;
     rt->sched_target.n_shared = rt->target.n_shared;
     rt->sched_target.attends = lower_attends(&rt->target.lower);
@@ -119,11 +118,10 @@ set_target(struct tensor_runtime *rt, const struct hcq_device_info *info,
 static bell_status
 open_runtime(struct tensor_runtime *rt, const char *name, uint32_t math)
 {
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
-
     BELL_TRY(hcq_device_open(name, &rt->dev));
-    hcq_device_info(rt->dev, &info);
-    BELL_TRY(set_target(rt, &info, math));
+    rt->info.struct_size = sizeof(rt->info);
+    hcq_device_info(rt->dev, &rt->info);
+    BELL_TRY(set_target(rt, math));
     BELL_TRY(rt_search_init(rt));
     return hcq_queue_create(rt->dev, HCQ_QUEUE_COMPUTE, &rt->queue);
 }
@@ -184,11 +182,8 @@ rt_open_place(const struct bell_context *ctx, const char *name,
 void
 rt_keep_binaries(struct tensor_runtime *rt)
 {
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
-
-    hcq_device_info(rt->dev, &info);
     rt->keeps_binaries = true;
-    if (!(info.flags & HCQ_DEVICE_NULL) || !rt->target.is_simulated)
+    if (!(rt->info.flags & HCQ_DEVICE_NULL) || !rt->target.is_simulated)
         return;
     rt->target.is_simulated = false;
     if (rt->target.tool == RT_TOOL_NONE)
@@ -230,10 +225,10 @@ tensor_device_has_f64(const struct bell_context *ctx)
 uint32_t
 tensor_device_blob_align(const struct bell_context *ctx, uint32_t elem_bytes)
 {
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
+    const struct tensor_runtime *rt = ctx->runtime;
 
-    hcq_device_info(ctx->runtime->dev, &info);
-    return strcmp(info.backend, "CPU") == 0 ? elem_bytes : TENSOR_BLOB_ALIGN;
+    return strcmp(rt->info.backend, "CPU") == 0 ? elem_bytes
+                                                : TENSOR_BLOB_ALIGN;
 }
 
 /* What of all allowances would change a kernel: asked for with all of them
@@ -242,11 +237,9 @@ uint32_t
 tensor_device_math(const struct bell_context *ctx)
 {
     const struct tensor_runtime *rt = ctx->runtime;
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
     struct rt_target target;
 
-    hcq_device_info(rt->dev, &info);
-    if (rt_target_init(&info, UINT32_MAX, &target) != BELL_OK)
+    if (rt_target_init(&rt->info, UINT32_MAX, &target) != BELL_OK)
         return 0;
     return target.math;
 }
@@ -262,11 +255,7 @@ tensor_device_is_cpu(const struct bell_context *ctx)
 bell_status
 tensor_device_set_math(struct bell_context *ctx, uint32_t math)
 {
-    struct tensor_runtime *rt = ctx->runtime;
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
-
-    hcq_device_info(rt->dev, &info);
-    return set_target(rt, &info, math);
+    return set_target(ctx->runtime, math);
 }
 
 void
@@ -448,10 +437,8 @@ bool
 tensor_device_is_null(const struct bell_context *ctx)
 {
     const struct tensor_runtime *rt = ctx->runtime;
-    struct hcq_device_info info = {.struct_size = sizeof(info)};
 
-    hcq_device_info(rt->dev, &info);
-    return (info.flags & HCQ_DEVICE_NULL) != 0;
+    return (rt->info.flags & HCQ_DEVICE_NULL) != 0;
 }
 
 void

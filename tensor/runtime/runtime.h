@@ -205,6 +205,7 @@ struct rt_visit {
 
 struct tensor_runtime {
     struct hcq_device *dev;
+    struct hcq_device_info info; /* the device's */
     struct hcq_queue *queue;
     const struct tensor_givens *givens; /* the context's */
     struct rt_target target;            /* changes with what math is allowed */

@@ -251,7 +251,7 @@ measure_candidate(struct search *s, struct candidate *c, bool *out_good)
     else
         status = model_us(s, c, spoil, &c->us);
     if (status == BELL_OK && c->us < s->list[0].us &&
-        !(s->bench.info.flags & HCQ_DEVICE_NULL))
+        !(s->rt->info.flags & HCQ_DEVICE_NULL))
         status = check_candidate(s, c, &same);
     if (status != BELL_OK)
         return count_failure(s, status);
@@ -576,7 +576,7 @@ find_chip(const struct hcq_device_info *info)
 static const char *
 choose_measure(struct search *s)
 {
-    const struct hcq_device_info *info = &s->bench.info;
+    const struct hcq_device_info *info = &s->rt->info;
 
     s->tuned->by = TENSOR_TUNE_TIMED;
     if (!(info->flags & (HCQ_DEVICE_NULL | HCQ_DEVICE_SIMULATED)))
@@ -615,7 +615,7 @@ begin_search(struct search *s, const char **out_why_not)
         BELL_TRY(rt_create_program(s->rt, &first->job, &first->program));
     }
     s->limit_ns = HCQ_TIMEOUT_NS;
-    if (!(s->bench.info.flags & HCQ_DEVICE_NULL)) {
+    if (!(s->rt->info.flags & HCQ_DEVICE_NULL)) {
         start = time_now_ns();
         BELL_TRY(rt_bench_run(&s->bench, first->program, &first->job.facts,
                               HCQ_TIMEOUT_NS, RT_BENCH_WELL, &us));

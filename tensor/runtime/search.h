@@ -21,7 +21,6 @@ struct rt_bench_args {
 struct rt_bench {
     struct tensor_runtime *rt;
     const struct rt_bench_args *with;
-    struct hcq_device_info info;
     struct hcq_queue *queue;
     struct hcq_signal *begin, *end, *never;
     struct hcq_buffer *bufs[SCHED_MAX_PARAMS];

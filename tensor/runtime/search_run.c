@@ -64,7 +64,7 @@ fill_inputs(struct rt_bench *b)
     enum uop_dtype dtype;
     uint32_t i;
 
-    if (b->info.flags & HCQ_DEVICE_NULL)
+    if (b->rt->info.flags & HCQ_DEVICE_NULL)
         return BELL_OK;
     for (i = b->with->n_outs; i < b->with->n_bufs; i++) {
         bell_status status;
@@ -126,8 +126,6 @@ rt_bench_init(struct rt_bench *b, struct tensor_runtime *rt,
     memset(b, 0, sizeof(*b));
     b->rt = rt;
     b->with = with;
-    b->info.struct_size = sizeof(b->info);
-    hcq_device_info(rt->dev, &b->info);
     status = make_objects(b);
     if (status != BELL_OK)
         rt_bench_fini(b);
@@ -196,7 +194,7 @@ rt_bench_run(struct rt_bench *b, const struct hcq_program *program,
         return recover(b, status);
     BELL_TRY(status);
     ticks = hcq_signal_timestamp(b->end) - hcq_signal_timestamp(b->begin);
-    *out_us = (double)ticks * 1e6 / (double)b->info.timestamp_hz;
+    *out_us = (double)ticks * 1e6 / (double)b->rt->info.timestamp_hz;
     return BELL_OK;
 }
 
