@@ -373,7 +373,7 @@ add_kernel(struct rt_bundle *b, const struct tensor_runtime *rt,
     struct bundle_kernel k = {
         .n_bufs = program->n_bufs,
         .n_vals = (uint16_t)program->n_vals,
-        .max_steps = steps_of(rt, kernel->max_steps),
+        .max_steps = steps_of(rt, kernel->facts.max_steps),
         .shared_bytes = program->shared_bytes,
         .object_offset = align_up(objects->n, BUNDLE_ALIGN),
         .object_bytes = kernel->binary.file.size_bytes,
@@ -452,7 +452,7 @@ add_launches(struct rt_bundle *b, const struct rt_bundle_run *run,
             .first_arg = count(b, BUNDLE_ARGS, sizeof(struct bundle_arg)),
             .n_args = n,
         };
-        memcpy(c.grid, rt->kernel_list[kernel].grid, sizeof(c.grid));
+        memcpy(c.grid, rt->kernel_list[kernel].facts.grid, sizeof(c.grid));
         BELL_TRY(append(&b->sections[BUNDLE_COMMANDS], &c, sizeof(c)));
         for (i = 0; i < n; i++)
             BELL_TRY(add_launch_arg(b, run, &args[i]));

@@ -280,7 +280,6 @@ static bell_status
 load_job(struct tensor_runtime *rt, struct rt_job *job,
          const struct cache_entry *entry)
 {
-    const struct rt_facts *facts = &job->facts;
     struct bell_error_hold hold;
     struct rt_kernel *kernel;
     bell_status status;
@@ -309,12 +308,8 @@ load_job(struct tensor_runtime *rt, struct rt_job *job,
         status = rt_create_program(rt, job, &kernel->program);
     }
     BELL_TRY(status);
-    memcpy(kernel->grid, facts->grid, sizeof(kernel->grid));
-    memcpy(kernel->local, facts->local, sizeof(kernel->local));
+    kernel->facts = job->facts;
     kernel->values = job->given ? job->given->values : NULL;
-    kernel->max_steps = facts->max_steps;
-    kernel->n_flops = facts->n_flops;
-    kernel->n_bytes = facts->n_bytes;
     kernel->binary_bytes = job->binary.file.size_bytes;
     kernel->lower_ns = job->lower_ns;
     kernel->compile_ns = job->render_ns;
@@ -441,19 +436,19 @@ compile_parse_kernel(struct uop_graph *g, const char *text,
 }
 
 static void
-fill_ir(const struct rt_job *job, struct tensor_ir *out_ir)
+fill_ir(const char *name, const struct rt_facts *facts, uint64_t binary_bytes,
+        uint64_t lower_ns, uint64_t compile_ns, struct tensor_ir *out_ir)
 {
-    memset(out_ir, 0, sizeof(*out_ir));
-    snprintf(out_ir->name, sizeof(out_ir->name), "%s", job->name);
-    memcpy(out_ir->grid, job->facts.grid, sizeof(out_ir->grid));
-    memcpy(out_ir->local, job->facts.local, sizeof(out_ir->local));
-    out_ir->n_params = job->facts.n_params;
-    out_ir->n_vars = job->facts.n_vars;
-    out_ir->binary_bytes = job->binary.file.size_bytes;
-    out_ir->lower_ns = job->lower_ns;
-    out_ir->compile_ns = job->render_ns;
-    out_ir->n_flops = job->facts.n_flops;
-    out_ir->n_bytes = job->facts.n_bytes;
+    *out_ir = (struct tensor_ir){.n_params = facts->n_params,
+                                 .n_vars = facts->n_vars,
+                                 .binary_bytes = binary_bytes,
+                                 .lower_ns = lower_ns,
+                                 .compile_ns = compile_ns,
+                                 .n_flops = facts->n_flops,
+                                 .n_bytes = facts->n_bytes};
+    snprintf(out_ir->name, sizeof(out_ir->name), "%s", name);
+    memcpy(out_ir->grid, facts->grid, sizeof(out_ir->grid));
+    memcpy(out_ir->local, facts->local, sizeof(out_ir->local));
 }
 
 /* Terms of sums and products that are looked into, one below the other. */
@@ -553,7 +548,8 @@ compile_text(struct bell_context *ctx, const char *text,
     if (status == BELL_OK)
         status = compile_sink(&g, sink, &job);
     if (status == BELL_OK) {
-        fill_ir(&job, out_ir);
+        fill_ir(job.name, &job.facts, job.binary.file.size_bytes, job.lower_ns,
+                job.render_ns, out_ir);
         find_params(&g, out_ir);
     }
     if (status == BELL_OK && out_program)
@@ -588,17 +584,8 @@ tensor_kernel_at(const struct bell_context *ctx, size_t number,
 
     if (number >= rt->n_kernels)
         return false;
-    memset(out_ir, 0, sizeof(*out_ir));
-    snprintf(out_ir->name, sizeof(out_ir->name), "%s", kernel->program->name);
-    memcpy(out_ir->grid, kernel->grid, sizeof(out_ir->grid));
-    memcpy(out_ir->local, kernel->local, sizeof(out_ir->local));
-    out_ir->n_params = kernel->program->n_bufs;
-    out_ir->n_vars = kernel->program->n_vals;
-    out_ir->binary_bytes = kernel->binary_bytes;
-    out_ir->lower_ns = kernel->lower_ns;
-    out_ir->compile_ns = kernel->compile_ns;
-    out_ir->n_flops = kernel->n_flops;
-    out_ir->n_bytes = kernel->n_bytes;
+    fill_ir(kernel->program->name, &kernel->facts, kernel->binary_bytes,
+            kernel->lower_ns, kernel->compile_ns, out_ir);
     return true;
 }
 

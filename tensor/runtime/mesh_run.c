@@ -194,8 +194,8 @@ launch(struct launching *l, uint32_t i)
         n = kernel_args(l, i, p, args);
         if (!l->cs[p])
             BELL_TRY(hcq_queue_begin(rt->places->list[p]->queue, &l->cs[p]));
-        hcq_cs_exec(l->cs[p], kernel->others[p - 1], args, n, kernel->grid,
-                    kernel->local);
+        hcq_cs_exec(l->cs[p], kernel->others[p - 1], args, n,
+                    kernel->facts.grid, kernel->facts.local);
     }
     kernel_args(l, i, 0, args);
     BELL_TRY(rt_queue_kernel(
@@ -203,8 +203,8 @@ launch(struct launching *l, uint32_t i)
         rt_tells(rt) ? rt_named_kernel(rt, l->plan, &l->plan->sched.items[i])
                      : NULL,
         args));
-    rt->stats.n_flops += kernel->n_flops * rt->places->n;
-    rt->stats.n_bytes += kernel->n_bytes * rt->places->n;
+    rt->stats.n_flops += kernel->facts.n_flops * rt->places->n;
+    rt->stats.n_bytes += kernel->facts.n_bytes * rt->places->n;
     rt->stats.n_launches += rt->places->n;
     return ++l->n == LAUNCHES ? flush(l) : BELL_OK;
 }

@@ -166,11 +166,11 @@ mesh_tape_kernel(struct mesh_tape *tape, uint32_t kernel,
         for (i = 0; i < n_args; i++)
             list[i] = graph_arg(tape, &args[i], p);
         hcq_graph_exec(tape->graph, p ? k->others[p - 1] : k->program, list,
-                       n_args, k->grid, k->local);
+                       n_args, k->facts.grid, k->facts.local);
     }
     tape->n_launches += n_places;
-    tape->n_flops += k->n_flops * n_places;
-    tape->n_bytes += k->n_bytes * n_places;
+    tape->n_flops += k->facts.n_flops * n_places;
+    tape->n_bytes += k->facts.n_bytes * n_places;
     return BELL_OK;
 }
 

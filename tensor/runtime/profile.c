@@ -153,8 +153,8 @@ rt_profile_kernel(struct rt_profile *profile, const struct rt_kernel *kernel,
         event->end_ns = hcq_timestamp_to_ns(profile->dev, to);
     }
     event->text = text;
-    event->n_flops = kernel->n_flops;
-    event->n_bytes = kernel->n_bytes;
+    event->n_flops = kernel->facts.n_flops;
+    event->n_bytes = kernel->facts.n_bytes;
 }
 
 /* ---- BELL_DEBUG=kernels -------------------------------------------------- */

@@ -106,8 +106,9 @@ submit_alone(struct tensor_runtime *rt, struct hcq_cs *cs,
     rt_profile_kernel(rt->profile, kernel, (size_t)(kernel - rt->kernel_list),
                       text, start);
     LOG(LOG_SYNC, "%s: %.1f us, %.2f GFLOP/s, %.2f GB/s%s%s",
-        kernel->program->name, (double)ns * 1e-3, kernel->n_flops / (double)ns,
-        kernel->n_bytes / (double)ns, text ? ": " : "", text ? text : "");
+        kernel->program->name, (double)ns * 1e-3,
+        kernel->facts.n_flops / (double)ns, kernel->facts.n_bytes / (double)ns,
+        text ? ": " : "", text ? text : "");
     return BELL_OK;
 }
 
@@ -139,12 +140,12 @@ rt_queue_kernel(struct rt_queue *q, uint32_t number, const char *text,
     if (q->n == 0)
         BELL_TRY(hcq_queue_begin(rt->queue, &q->cs));
     rt_profile_before(rt->profile, q->cs);
-    hcq_cs_exec(q->cs, kernel->program, args, rt_n_args(kernel), kernel->grid,
-                kernel->local);
+    hcq_cs_exec(q->cs, kernel->program, args, rt_n_args(kernel),
+                kernel->facts.grid, kernel->facts.local);
     rt_profile_after(rt->profile, q->cs);
     LOG(LOG_EXEC, "%s grid %u,%u,%u%s%s", kernel->program->name,
-        kernel->grid[0], kernel->grid[1], kernel->grid[2], text ? ": " : "",
-        text ? text : "");
+        kernel->facts.grid[0], kernel->facts.grid[1], kernel->facts.grid[2],
+        text ? ": " : "", text ? text : "");
     if (q->per_submit == 1) {
         BELL_TRY(submit_alone(rt, q->cs, kernel, text));
         if (rt->watch)
@@ -190,8 +191,8 @@ queue_kernels(struct rt_run *run, const struct rt_plan *plan)
             &queue, number,
             rt_tells(rt) ? rt_named_kernel(rt, plan, item) : NULL, args));
         kernel = &rt->kernel_list[number];
-        rt->stats.n_flops += kernel->n_flops;
-        rt->stats.n_bytes += kernel->n_bytes;
+        rt->stats.n_flops += kernel->facts.n_flops;
+        rt->stats.n_bytes += kernel->facts.n_bytes;
     }
     BELL_TRY(rt_queue_end(&queue));
     rt->stats.n_launches += plan->sched.n_items;

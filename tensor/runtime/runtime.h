@@ -127,11 +127,9 @@ struct rt_job {
 struct rt_kernel {
     const struct uop *sink; /* in rt->kernels: its identity */
     struct hcq_program *program;
-    uint32_t grid[3], local[3];
-    uint32_t max_steps;    /* hcq_program_desc's */
+    struct rt_facts facts;
     const int64_t *values; /* its arguments behind the buffers, of one that was
                             * given; NULL: they are the plan's */
-    double n_flops, n_bytes;
     struct hcq_program **others; /* owned: on the other devices of a mesh */
     uint32_t n_others;
     struct rt_classes

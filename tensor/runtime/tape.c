@@ -126,8 +126,8 @@ rt_tape_add(struct rt_tape *tape, uint32_t kernel, const char *text,
     tape->n_args += n_args;
     for (i = 0; i < n_args; i++)
         note_slot(tape, &args[i]);
-    tape->n_flops += k->n_flops;
-    tape->n_bytes += k->n_bytes;
+    tape->n_flops += k->facts.n_flops;
+    tape->n_bytes += k->facts.n_bytes;
     return BELL_OK;
 }
 
@@ -175,7 +175,8 @@ add_to_graph(struct rt_tape *tape, struct hcq_graph *graph,
             .size_bytes = arg->size_bytes,
         };
     }
-    hcq_graph_exec(graph, k->program, args, rt_n_args(k), k->grid, k->local);
+    hcq_graph_exec(graph, k->program, args, rt_n_args(k), k->facts.grid,
+                   k->facts.local);
 }
 
 static bell_status
