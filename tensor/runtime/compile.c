@@ -29,9 +29,10 @@
 /* Launches of less than this are within any limit. guess: */
 #define LONG_NS 1e7
 
+/* Jobs that threads take one by one. */
 struct pool {
-    struct rt_job *jobs;
-    uint32_t n_jobs, n_missing; /* not found on disk */
+    struct rt_job *const *jobs;
+    uint32_t n;
     _Atomic uint32_t next;
 };
 
@@ -175,12 +176,10 @@ run_jobs(void *arg)
     struct pool *pool = arg;
     uint32_t i;
 
-    while ((i = atomic_fetch_add(&pool->next, 1)) < pool->n_jobs) {
-        struct rt_job *job = &pool->jobs[i];
-        if (job->is_found)
-            continue;
+    while ((i = atomic_fetch_add(&pool->next, 1)) < pool->n) {
+        struct rt_job *job = pool->jobs[i];
         job->status = rt_compile_job(job);
-        if (job->status == BELL_E_INVALID && job->told) {
+        if (job->status == BELL_E_INVALID && job->told && !job->made) {
             job->told = NULL; /* the rules' is always one */
             job->status = rt_compile_job(job);
         }
@@ -191,22 +190,23 @@ run_jobs(void *arg)
 }
 
 /* The caller's thread works as well; without threads it does all of it. */
-static void
-run_pool(struct pool *pool)
+void
+rt_compile_jobs(struct rt_job *const *jobs, uint32_t n_jobs)
 {
+    struct pool pool = {.jobs = jobs, .n = n_jobs};
     pthread_t threads[64];
     uint32_t n = thread_cpu_count(), started = 0;
 
     if (log_mask & LOG_COMPILING)
         n = 1; /* what is printed of a kernel stays together, and in order */
-    if (n > pool->n_missing)
-        n = pool->n_missing;
+    if (n > n_jobs)
+        n = n_jobs;
     if (n > 64)
         n = 64;
     while (started + 1 < n &&
-           pthread_create(&threads[started], NULL, run_jobs, pool) == 0)
+           pthread_create(&threads[started], NULL, run_jobs, &pool) == 0)
         started++;
-    run_jobs(pool);
+    run_jobs(&pool);
     while (started > 0)
         pthread_join(threads[--started], NULL);
 }
@@ -342,30 +342,26 @@ load_job(struct tensor_runtime *rt, struct rt_job *job,
 /* The kernels that are not compiled yet, each once. */
 static bell_status
 collect_jobs(struct tensor_runtime *rt, const struct uop *const *sinks,
-             uint32_t n, struct pool *pool)
+             uint32_t n, struct rt_job *jobs, uint32_t *out_n)
 {
+    bell_status status = BELL_OK;
     struct map seen;
     uint32_t i;
 
-    pool->jobs = host_calloc(n, sizeof(*pool->jobs));
-    if (!pool->jobs)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory compiling");
     map_init(&seen);
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n && status == BELL_OK; i++) {
         if (map_get(&rt->kernel_of, rt_key(rt, sinks[i])) ||
             map_get(&seen, sinks[i]->id))
             continue;
-        if (map_put(&seen, sinks[i]->id, 1) != 0) {
-            map_fini(&seen);
-            return bell_fail(BELL_E_NO_MEMORY, "out of memory compiling");
-        }
-        pool->jobs[pool->n_jobs].sink = sinks[i];
-        pool->jobs[pool->n_jobs].given = rt_given_of(rt, sinks[i]);
-        pool->jobs[pool->n_jobs].told = rt_schedule_of(rt, sinks[i]);
-        pool->jobs[pool->n_jobs++].target = &rt->target;
+        if (map_put(&seen, sinks[i]->id, 1) != 0)
+            status = bell_fail(BELL_E_NO_MEMORY, "out of memory compiling");
+        jobs[*out_n].sink = sinks[i];
+        jobs[*out_n].given = rt_given_of(rt, sinks[i]);
+        jobs[*out_n].told = rt_schedule_of(rt, sinks[i]);
+        jobs[(*out_n)++].target = &rt->target;
     }
     map_fini(&seen);
-    return BELL_OK;
+    return status;
 }
 
 /* A failure leaves what was loaded before it: the next attempt begins there. */
@@ -373,31 +369,38 @@ bell_status
 rt_compile(struct tensor_runtime *rt, const struct uop *const *sinks,
            uint32_t n, uint32_t *out_kernels)
 {
+    struct rt_job *jobs = host_calloc(n, sizeof(*jobs));
+    struct rt_job **missing = host_calloc(n, sizeof(*missing));
+    uint32_t i, n_jobs = 0, n_missing = 0, n_loaded = 0;
     struct cache_entry *entries = NULL;
-    struct pool pool = {0};
     bell_status status;
-    uint32_t i, n_loaded = 0;
+    uint64_t start;
 
-    status = collect_jobs(rt, sinks, n, &pool);
+    status = jobs && missing
+                 ? collect_jobs(rt, sinks, n, jobs, &n_jobs)
+                 : bell_fail(BELL_E_NO_MEMORY, "out of memory compiling");
     if (status == BELL_OK)
-        pool.n_missing =
-            pool.n_jobs - rt_kept_find(rt, pool.jobs, pool.n_jobs, &entries);
-    if (status == BELL_OK && pool.n_missing) {
-        uint64_t start = time_now_ns();
-        run_pool(&pool);
+        rt_kept_find(rt, jobs, n_jobs, &entries);
+    for (i = 0; status == BELL_OK && i < n_jobs; i++) {
+        if (!jobs[i].is_found)
+            missing[n_missing++] = &jobs[i];
+    }
+    if (n_missing) {
+        start = time_now_ns();
+        rt_compile_jobs(missing, n_missing);
         rt->stats.compile_wall_ns += time_now_ns() - start;
     }
-    while (status == BELL_OK && n_loaded < pool.n_jobs) {
-        status = load_job(rt, &pool.jobs[n_loaded],
-                          entries ? &entries[n_loaded] : NULL);
+    while (status == BELL_OK && n_loaded < n_jobs) {
+        status =
+            load_job(rt, &jobs[n_loaded], entries ? &entries[n_loaded] : NULL);
         n_loaded += status == BELL_OK;
     }
-    rt_kept_end(rt, pool.jobs, n_loaded, entries, pool.n_jobs);
-    for (i = 0; i < pool.n_jobs; i++)
-        rt_job_fini(&pool.jobs[i]);
-    host_free(pool.jobs);
-    if (status != BELL_OK)
-        return status;
+    rt_kept_end(rt, jobs, n_loaded, entries, n_jobs);
+    for (i = 0; i < n_jobs; i++)
+        rt_job_fini(&jobs[i]);
+    host_free(jobs);
+    host_free(missing);
+    BELL_TRY(status);
     for (i = 0; i < n; i++)
         out_kernels[i] =
             (uint32_t)*map_get(&rt->kernel_of, rt_key(rt, sinks[i]));

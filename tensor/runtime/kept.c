@@ -442,7 +442,7 @@ unpack(const struct cache_entry *entry, struct rt_job *job)
 
 /* ---- finding, keeping ---- */
 
-uint32_t
+void
 rt_kept_find(struct tensor_runtime *rt, struct rt_job *jobs, uint32_t n,
              struct cache_entry **out_entries)
 {
@@ -452,7 +452,7 @@ rt_kept_find(struct tensor_runtime *rt, struct rt_job *jobs, uint32_t n,
     *out_entries = entries;
     /* who wants to see how a kernel is compiled is to see it */
     if (!entries || (log_mask & LOG_COMPILING))
-        return 0;
+        return;
     cache_find(&rt->cache, entries, n);
     for (i = 0; i < n; i++) {
         jobs[i].is_found = entries[i].value && unpack(&entries[i], &jobs[i]);
@@ -461,7 +461,6 @@ rt_kept_find(struct tensor_runtime *rt, struct rt_job *jobs, uint32_t n,
         entries[i].value = NULL;
     }
     LOG(LOG_CACHE, "%s: %u of %u kernels found", rt->cache.file, n_found, n);
-    return n_found;
 }
 
 void

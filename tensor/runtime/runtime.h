@@ -273,6 +273,10 @@ BELL_MUST_CHECK bell_status rt_compile(struct tensor_runtime *rt,
 /* Compiles one kernel, without loading it. BELL_E_UNSUPPORTED: its program has
  * more than max_ops ops. Several threads at once, each its own job. */
 BELL_MUST_CHECK bell_status rt_compile_job(struct rt_job *job);
+/* The same of n jobs, by as many threads as the process may use: each has its
+ * status and error. One whose schedule is none of its kernel's is compiled as
+ * the rules choose, but where `made` asks. */
+void rt_compile_jobs(struct rt_job *const *jobs, uint32_t n);
 BELL_MUST_CHECK bell_status rt_create_program(struct tensor_runtime *rt,
                                               const struct rt_job *job,
                                               struct hcq_program **out_program);
@@ -285,11 +289,11 @@ BELL_MUST_CHECK bell_status rt_compile_given(struct rt_job *job);
 /* Frees what compiling made. */
 void rt_job_fini(struct rt_job *job);
 
-/* Looks for the kernels of jobs[] on disk; those found, whose number it
- * returns, have is_found set and need no compiling. *out_entries is by job and
- * for the calls below; NULL: there is no cache. */
-uint32_t rt_kept_find(struct tensor_runtime *rt, struct rt_job *jobs,
-                      uint32_t n, struct cache_entry **out_entries);
+/* Looks for the kernels of jobs[] on disk; those found have is_found set and
+ * need no compiling. *out_entries is by job and for the calls below; NULL:
+ * there is no cache. */
+void rt_kept_find(struct tensor_runtime *rt, struct rt_job *jobs, uint32_t n,
+                  struct cache_entry **out_entries);
 
 /* One that was found and cannot be loaded. */
 void rt_kept_drop(struct tensor_runtime *rt, const struct cache_entry *entry);

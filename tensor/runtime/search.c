@@ -6,8 +6,6 @@
 #include "tensor/runtime/search.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,12 +63,6 @@ struct search {
     const struct chip *chip; /* whose model ranks; NULL: times do */
 };
 
-struct batch {
-    struct candidate *list;
-    uint32_t n;
-    _Atomic uint32_t next;
-};
-
 static double
 seconds_since(uint64_t start_ns)
 {
@@ -93,39 +85,6 @@ hash_schedule(const struct lower_schedule *schedule)
 
     lower_schedule_print(schedule, text);
     return hash_bytes(text, strlen(text), 0);
-}
-
-static void *
-compile_candidates(void *arg)
-{
-    struct batch *b = arg;
-    uint32_t i;
-
-    while ((i = atomic_fetch_add(&b->next, 1)) < b->n) {
-        struct rt_job *job = &b->list[i].job;
-        job->status = rt_compile_job(job);
-        if (job->status != BELL_OK)
-            job->error = *bell_error_last();
-    }
-    return NULL;
-}
-
-/* A thread each; the caller's is one of them. */
-static void
-compile_batch(struct batch *b)
-{
-    pthread_t threads[BATCH];
-    uint32_t n = thread_cpu_count(), started = 0;
-
-    if (log_mask & LOG_COMPILING)
-        n = 1;
-    n = n > b->n ? b->n : n;
-    while (started + 1 < n &&
-           pthread_create(&threads[started], NULL, compile_candidates, b) == 0)
-        started++;
-    compile_candidates(b);
-    while (started > 0)
-        pthread_join(threads[--started], NULL);
 }
 
 static void
@@ -318,15 +277,16 @@ try_schedules(struct search *s, const struct lower_schedule *list, uint32_t n,
     if (!work)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory searching");
     while (at < n && status == BELL_OK && !*out_better) {
-        struct batch b = {.list = work};
+        struct rt_job *jobs[BATCH];
+        uint32_t n_jobs = 0;
         if (is_over(s, 1 - FINAL_PART) || s->n + BATCH > MAX_CANDIDATES)
             break;
-        for (; at < n && b.n < s->batch; at++) {
-            struct candidate *c = &work[b.n];
+        for (; at < n && n_jobs < s->batch; at++) {
+            struct candidate *c = &work[n_jobs];
             uint64_t hash = hash_schedule(&list[at]);
             if (map_get(&s->seen, hash) || map_put(&s->seen, hash, 1) != 0)
                 continue;
-            b.n++;
+            jobs[n_jobs++] = &c->job;
             memset(c, 0, sizeof(*c));
             c->job = (struct rt_job){.sink = s->sink,
                                      .target = &s->rt->target,
@@ -335,11 +295,11 @@ try_schedules(struct search *s, const struct lower_schedule *list, uint32_t n,
                                      .max_ops = s->max_ops};
         }
         start = time_now_ns();
-        compile_batch(&b);
+        rt_compile_jobs(jobs, n_jobs);
         s->batch = seconds_since(start) > s->tune->seconds * BATCH_PART
                        ? (s->batch + 1) / 2
                        : BATCH;
-        for (i = 0; i < b.n; i++) {
+        for (i = 0; i < n_jobs; i++) {
             if (status == BELL_OK && !is_over(s, 1))
                 status = add_candidate(s, &work[i]);
             drop_candidate(&work[i]);
