@@ -565,7 +565,7 @@ save_target(struct save *s, const char *name, bool is_first, bool *out_again)
     bell_status status;
 
     *out_again = false;
-    BELL_TRY(rt_open(s->jit->ctx, name, &rt));
+    BELL_TRY(rt_open(s->jit->ctx, name, false, &rt));
     rt_keep_binaries(rt);
     t.jit.capture = NULL;
     t.jit.used = NULL;

@@ -61,11 +61,11 @@ add_place(struct bell_context *ctx, struct rt_places *places, const char *name)
                          "more than %d devices for one context",
                          BELL_MESH_PLACES);
     if (places->n == 0) {
-        BELL_TRY(rt_open(ctx, open_as, &ctx->runtime));
+        BELL_TRY(rt_open(ctx, open_as, false, &ctx->runtime));
         rt = ctx->runtime;
         rt->places = places;
     } else {
-        BELL_TRY(rt_open_place(ctx, open_as, &rt));
+        BELL_TRY(rt_open(ctx, open_as, true, &rt));
     }
     places->list[places->n++] = rt;
     rt = places->list[0];

@@ -82,34 +82,29 @@ channel_products(const struct lower_target *t)
 static bell_status
 set_target(struct tensor_runtime *rt, uint32_t math)
 {
+    const struct lower_target *t = &rt->target.lower;
+    bool turns_rows;
+
     BELL_TRY(rt_target_init(&rt->info, math, &rt->target));
-    rt->sched_target.n_parallel = rt->target.n_parallel;
-    rt->sched_target.n_shared = rt->target.n_shared;
-    rt->sched_target.attends = lower_attends(&rt->target.lower);
-    rt->sched_target.packs_for =
-        rt->target.lower.is_gpu && !rt->target.lower.no_packs
-            ? &rt->target.lower
-            : NULL;
-    rt->sched_target.n_word_units =
-        rt->target.lower.is_gpu && !rt->target.lower.matrix_k[UOP_F32]
-            ? rt->target.lower.n_units
-            : 0;
-    rt->sched_target.turns_words = rt->target.lower.wgmma_k[UOP_F32] > 0;
-    rt->sched_target.matrix_k =
-        rt->target.lower.is_gpu ? rt->target.lower.matrix_k : NULL;
-    rt->sched_target.copies = rt->target.lower.copy_bytes > 0;
-    rt->sched_target.channel_uses = channel_uses(&rt->target.lower);
-    rt->sched_target.odd_channel_uses = odd_channel_uses(&rt->target.lower);
-    rt->sched_target.few_filters = few_filters(&rt->target.lower);
-    rt->sched_target.fills_parts =
-        rt->target.lower.matrix_layout == UOP_WMMA_CDNA;
-    rt->sched_target.channel_products = channel_products(&rt->target.lower);
-    rt->sched_target.turns_rows = rt->target.lower.max_packed_bytes > 0;
-    rt->sched_target.tiles_k =
-        rt->target.lower.is_gpu ? NULL : rt->target.lower.tiles_k;
-    rt->sched_target.product_bytes =
-        rt->sched_target.turns_rows ? rt->target.lower.l2_bytes / PACK_OF_L2
-                                    : 0;
+    turns_rows = t->max_packed_bytes > 0;
+    rt->sched_target = (struct sched_target){
+        .n_parallel = rt->target.n_parallel,
+        .n_shared = rt->target.n_shared,
+        .attends = lower_attends(t),
+        .packs_for = t->is_gpu && !t->no_packs ? t : NULL,
+        .n_word_units = t->is_gpu && !t->matrix_k[UOP_F32] ? t->n_units : 0,
+        .turns_words = t->wgmma_k[UOP_F32] > 0,
+        .turns_rows = turns_rows,
+        .matrix_k = t->is_gpu ? t->matrix_k : NULL,
+        .tiles_k = t->is_gpu ? NULL : t->tiles_k,
+        .copies = t->copy_bytes > 0,
+        .product_bytes = turns_rows ? t->l2_bytes / PACK_OF_L2 : 0,
+        .channel_uses = channel_uses(t),
+        .odd_channel_uses = odd_channel_uses(t),
+        .few_filters = few_filters(t),
+        .fills_parts = t->matrix_layout == UOP_WMMA_CDNA,
+        .channel_products = channel_products(t),
+    };
     return BELL_OK;
 }
 
@@ -126,9 +121,9 @@ open_runtime(struct tensor_runtime *rt, const char *name, uint32_t math)
     return hcq_queue_create(rt->dev, HCQ_QUEUE_COMPUTE, &rt->queue);
 }
 
-static bell_status
-open_unprofiled(const struct bell_context *ctx, const char *name,
-                struct tensor_runtime **out_rt)
+bell_status
+rt_open(const struct bell_context *ctx, const char *name, bool is_place,
+        struct tensor_runtime **out_rt)
 {
     struct tensor_runtime *rt = host_calloc(1, sizeof(*rt));
     bell_status status;
@@ -147,36 +142,14 @@ open_unprofiled(const struct bell_context *ctx, const char *name,
                      : NULL;
     rt->graphs.has_marks = rt->labels != NULL;
     status = open_runtime(rt, name, ctx->math);
+    if (status == BELL_OK && !is_place)
+        status = rt_profile_create(rt);
     if (status != BELL_OK) {
         rt_close(rt);
         return status;
     }
     *out_rt = rt;
     return BELL_OK;
-}
-
-bell_status
-rt_open(const struct bell_context *ctx, const char *name,
-        struct tensor_runtime **out_rt)
-{
-    struct tensor_runtime *rt;
-    bell_status status;
-
-    BELL_TRY(open_unprofiled(ctx, name, &rt));
-    status = rt_profile_create(rt);
-    if (status != BELL_OK) {
-        rt_close(rt);
-        return status;
-    }
-    *out_rt = rt;
-    return BELL_OK;
-}
-
-bell_status
-rt_open_place(const struct bell_context *ctx, const char *name,
-              struct tensor_runtime **out_rt)
-{
-    return open_unprofiled(ctx, name, out_rt);
 }
 
 void
@@ -195,7 +168,7 @@ tensor_device_open(struct bell_context *ctx, const char *name)
 {
     if (mesh_is_list(name))
         return mesh_open(ctx, name);
-    BELL_TRY(rt_open(ctx, name, &ctx->runtime));
+    BELL_TRY(rt_open(ctx, name, false, &ctx->runtime));
     strncpy(ctx->device_name, hcq_device_name(ctx->runtime->dev),
             sizeof(ctx->device_name) - 1);
     return BELL_OK;
@@ -310,7 +283,6 @@ reap_dead(struct tensor_runtime *rt)
     rt->n_dead = kept;
 }
 
-/* Gives `buf` back once the queue has passed what is submitted now. */
 void
 rt_bury(struct tensor_runtime *rt, struct hcq_buffer *buf)
 {
@@ -475,8 +447,6 @@ take_dead(struct tensor_runtime *rt, uint64_t size_bytes)
     return NULL;
 }
 
-/* For what queued work writes first: others wait until the queue is done with
- * *out_busy_until. */
 bell_status
 rt_memory_create(struct tensor_runtime *rt, uint64_t size_bytes,
                  struct hcq_buffer **out_buf, uint64_t *out_busy_until)

@@ -85,14 +85,11 @@ BELL_MUST_CHECK bell_status rt_capture_run(struct rt_run *run, uint32_t plan);
 /* ---- realize.c: the queue and memory ---- */
 
 /* A runtime of its own for the device, whose kernels are compiled for what math
- * the context allows; it stays the context's. */
+ * the context allows; it stays the context's. `is_place`: a further device of
+ * the context's mesh, where nothing is profiled. */
 BELL_MUST_CHECK bell_status rt_open(const struct bell_context *ctx,
-                                    const char *name,
+                                    const char *name, bool is_place,
                                     struct tensor_runtime **out_rt);
-/* The same of a further device of a context: nothing is profiled there. */
-BELL_MUST_CHECK bell_status rt_open_place(const struct bell_context *ctx,
-                                          const char *name,
-                                          struct tensor_runtime **out_rt);
 /* It keeps each kernel's file from now on; what runs nothing stands for the
  * cards of its name, and makes files for them. */
 void rt_keep_binaries(struct tensor_runtime *rt);
