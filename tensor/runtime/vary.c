@@ -85,6 +85,13 @@ is_forced(const struct rt_value *v)
     return v->code || v->n_coords;
 }
 
+/* As what; 0: it is not. */
+static uint8_t
+forced_step(const struct rt_value *v)
+{
+    return v->n_coords ? (uint8_t)step_of(v) : v->code != 0;
+}
+
 static bool
 fits_value(const struct tensor_runtime *rt, const struct rt_plan *plan,
            uint32_t i)
@@ -163,10 +170,8 @@ rt_vary_choose(struct tensor_runtime *rt, uint32_t first, struct rt_plan *plan)
     if (n)
         memcpy(plan->values, rt->values.list, n * sizeof(*plan->values));
     for (i = 0; i < n; i++) {
-        if (rt->values.list[i].n_coords)
-            plan->steps[i] = (uint8_t)step_of(&rt->values.list[i]);
-        else if (rt->values.list[i].code)
-            plan->steps[i] = 1;
+        if (is_forced(&rt->values.list[i]))
+            plan->steps[i] = forced_step(&rt->values.list[i]);
         else if (old)
             plan->steps[i] = fits_value(rt, old, i) ? old->steps[i]
                                                     : choose_step(rt, old, i);
@@ -181,9 +186,7 @@ rt_vary_fix(struct rt_plan *plan)
     uint32_t i;
 
     for (i = 0; i < plan->n_values; i++)
-        plan->steps[i] = plan->values[i].n_coords
-                             ? (uint8_t)step_of(&plan->values[i])
-                             : plan->values[i].code != 0;
+        plan->steps[i] = forced_step(&plan->values[i]);
     plan->keeps_constants = true;
 }
 
