@@ -127,6 +127,19 @@ rt_bundle_destroy(struct rt_bundle *b)
 
 /* ---- values ---- */
 
+static bell_status
+add_value(struct rt_bundle *b, const struct bundle_value *v,
+          struct tensor_buffer *data)
+{
+    if (host_grow((void **)&b->data, &b->cap_data, b->n_values + 1,
+                  sizeof(*b->data)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
+    b->data[b->n_values++] = (struct datum){data, false};
+    if (data)
+        tensor_buffer_retain(data);
+    return append(&b->sections[BUNDLE_VALUES], v, sizeof(*v));
+}
+
 bell_status
 rt_bundle_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
                 enum uop_dtype dtype, const int64_t *shape, uint32_t ndim,
@@ -146,32 +159,22 @@ rt_bundle_value(struct rt_bundle *b, enum bundle_kind kind, const char *name,
         v.size_bytes *= (uint64_t)shape[i];
     }
     BELL_TRY(add_bundle_name(b, name, &v.name));
-    if (host_grow((void **)&b->data, &b->cap_data, b->n_values + 1,
-                  sizeof(*b->data)) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
     if (data) {
         v.data_offset = b->data_bytes;
         b->data_bytes += align_up(v.size_bytes, BUNDLE_ALIGN);
-        tensor_buffer_retain(data);
     }
     *out_number = (uint32_t)b->n_values;
-    b->data[b->n_values++] = (struct datum){data, false};
-    return append(&b->sections[BUNDLE_VALUES], &v, sizeof(v));
+    return add_value(b, &v, data);
 }
 
 bell_status
 rt_bundle_alias(struct rt_bundle *b, uint32_t number, const char *name)
 {
-    struct bundle_bytes *values = &b->sections[BUNDLE_VALUES];
     struct bundle_value v;
 
-    memcpy(&v, values->data + number * sizeof(v), sizeof(v));
+    memcpy(&v, b->sections[BUNDLE_VALUES].data + number * sizeof(v), sizeof(v));
     BELL_TRY(add_bundle_name(b, name, &v.name));
-    if (host_grow((void **)&b->data, &b->cap_data, b->n_values + 1,
-                  sizeof(*b->data)) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
-    b->data[b->n_values++] = (struct datum){NULL, false};
-    return append(values, &v, sizeof(v));
+    return add_value(b, &v, NULL);
 }
 
 /* Hash of a constant's content. */
