@@ -559,7 +559,9 @@ memory_arg(struct rt_capture *cap, const struct step *step, uint32_t buf,
         return BELL_OK;
     }
     if (tensor->role == TENSOR_MEMORY) {
-        out->value = cap->saves ? 0 : tensor->device_mem->va;
+        out->buf = tensor;
+        out->value = cap->saves || cap->n_places > 1 ? 0 /* of it */
+                                                     : tensor->device_mem->va;
         if (cap->saves)
             out->slot = RT_SLOT_KEPT + (uint32_t)cap->n_kept;
         return keep_buffer(cap, tensor);
@@ -570,87 +572,52 @@ memory_arg(struct rt_capture *cap, const struct step *step, uint32_t buf,
     return BELL_OK;
 }
 
+/* Those of the kernel, or of a step in which places exchange data. */
 static bell_status
-add_launch(struct rt_capture *cap, const struct step *step, uint32_t i)
-{
-    const struct sched_item *item = &step->items[i];
-    const struct rt_kernel *kernel = &cap->rt->kernel_list[step->kernels[i]];
-    uint32_t n_args = kernel->values ? rt_n_args(kernel)
-                                     : item->n_bufs + item->n_vars,
-             j;
-    struct rt_arg args[SCHED_MAX_PARAMS];
-
-    assert(n_args <= SCHED_MAX_PARAMS);
-    for (j = 0; j < n_args; j++) {
-        args[j] = (struct rt_arg){RT_SLOT_NONE, j < item->n_outs, 0, 0};
-        if (j < item->n_bufs)
-            BELL_TRY(memory_arg(cap, step, item->bufs[j], &args[j]));
-        else if (kernel->values)
-            args[j].value = (uint64_t)kernel->values[j - item->n_bufs];
-        else if (step->codes[item->vars[j - item->n_bufs]])
-            args[j].slot =
-                cap->first_code +
-                find_code(cap, step->codes[item->vars[j - item->n_bufs]]);
-        else
-            args[j].value = step->words[item->vars[j - item->n_bufs]];
-    }
-    return rt_tape_add(cap->tape, step->kernels[i], step->texts[i], args,
-                       n_args);
-}
-
-/* ---- on a mesh ---- */
-
-/* The same of memory at every place. */
-static bell_status
-mesh_memory_arg(struct rt_capture *cap, const struct step *step, uint32_t buf,
-                bool is_written, struct mesh_tape_arg *out)
-{
-    const struct sched_buf *of = &cap->rt->plans[step->plan].sched.bufs[buf];
-    struct rt_arg arg = {.slot = RT_SLOT_NONE};
-
-    *out = (struct mesh_tape_arg){.is_written = is_written};
-    if (step->bufs[buf] && step->bufs[buf]->role == TENSOR_MEMORY) {
-        out->slot = RT_SLOT_NONE;
-        out->buf = step->bufs[buf];
-        out->size_bytes = of->n_elems * uop_dtype_infos[of->dtype].size_bytes;
-        return keep_buffer(cap, step->bufs[buf]);
-    }
-    BELL_TRY(memory_arg(cap, step, buf, &arg));
-    out->slot = arg.slot;
-    out->offset = arg.value;
-    out->size_bytes = arg.size_bytes;
-    return BELL_OK;
-}
-
-static bell_status
-mesh_args(struct rt_capture *cap, const struct step *step, uint32_t i,
-          uint32_t n, uint64_t (*values)[BELL_MESH_PLACES],
-          struct mesh_tape_arg *args)
+find_args(struct rt_capture *cap, const struct step *step, uint32_t i,
+          struct rt_arg *args, uint32_t *out_n)
 {
     const struct sched_item *item = &step->items[i];
     const struct rt_kernel *kernel =
         step->kernels[i] == RT_COLLECTIVE
             ? NULL
             : &cap->rt->kernel_list[step->kernels[i]];
-    uint32_t j, p;
+    const int64_t *values = kernel ? kernel->values : NULL;
+    uint32_t n = values ? rt_n_args(kernel) : item->n_bufs + item->n_vars, j;
 
+    assert(n <= SCHED_MAX_PARAMS);
     for (j = 0; j < n; j++) {
+        uint32_t var =
+            values || j < item->n_bufs ? 0 : item->vars[j - item->n_bufs];
+
+        args[j] = (struct rt_arg){.slot = RT_SLOT_NONE,
+                                  .is_written = j < item->n_outs};
         if (j < item->n_bufs) {
-            BELL_TRY(mesh_memory_arg(cap, step, item->bufs[j], j < item->n_outs,
-                                     &args[j]));
-            continue;
+            BELL_TRY(memory_arg(cap, step, item->bufs[j], &args[j]));
+        } else if (values) {
+            args[j].value = (uint64_t)values[j - item->n_bufs];
+        } else if (step->codes[var]) {
+            args[j].slot = cap->first_code + find_code(cap, step->codes[var]);
+        } else {
+            args[j].words = &step->words[var * cap->n_places];
+            args[j].value = *args[j].words;
         }
-        for (p = 0; p < cap->n_places; p++)
-            values[j][p] =
-                kernel->values
-                    ? (uint64_t)kernel->values[j - item->n_bufs]
-                    : step->words[item->vars[j - item->n_bufs] * cap->n_places +
-                                  p];
-        args[j] =
-            (struct mesh_tape_arg){.slot = RT_SLOT_NONE, .words = values[j]};
     }
+    *out_n = n;
     return BELL_OK;
 }
+
+static bell_status
+add_launch(struct rt_capture *cap, const struct step *step, uint32_t i)
+{
+    struct rt_arg args[SCHED_MAX_PARAMS];
+    uint32_t n;
+
+    BELL_TRY(find_args(cap, step, i, args, &n));
+    return rt_tape_add(cap->tape, step->kernels[i], step->texts[i], args, n);
+}
+
+/* ---- on a mesh ---- */
 
 static bell_status
 mesh_item(struct rt_capture *cap, const struct step *step, uint32_t i,
@@ -659,17 +626,13 @@ mesh_item(struct rt_capture *cap, const struct step *step, uint32_t i,
     const struct sched_item *item = &step->items[i];
     const struct sched_buf *bufs = cap->rt->plans[step->plan].sched.bufs;
     bool is_call = step->kernels[i] == RT_COLLECTIVE;
-    const struct rt_kernel *kernel =
-        is_call ? NULL : &cap->rt->kernel_list[step->kernels[i]];
-    uint32_t n = is_call ? 2
-                         : kernel->program->n_bufs + kernel->program->n_vals,
-             j;
-    uint64_t values[SCHED_MAX_PARAMS][BELL_MESH_PLACES];
-    struct mesh_tape_arg args[SCHED_MAX_PARAMS];
+    struct rt_arg args[SCHED_MAX_PARAMS];
     struct mesh_call call;
+    uint32_t n, j;
 
-    assert(n <= SCHED_MAX_PARAMS);
-    BELL_TRY(mesh_args(cap, step, i, n, values, args));
+    BELL_TRY(find_args(cap, step, i, args, &n));
+    if (!is_call)
+        n = rt_n_args(&cap->rt->kernel_list[step->kernels[i]]);
     for (j = 0; only_notes && j < n; j++)
         mesh_tape_note(cap->mesh, &args[j]);
     if (only_notes)
@@ -690,14 +653,16 @@ mesh_bucket(struct rt_capture *cap, const struct step *step, uint32_t i,
 {
     const struct sched_item *items = &step->items[i];
     const struct sched_buf *bufs = cap->rt->plans[step->plan].sched.bufs;
-    struct mesh_tape_arg ins[MESH_BUCKET_PARTS], outs[MESH_BUCKET_PARTS];
+    struct rt_arg ins[MESH_BUCKET_PARTS], outs[MESH_BUCKET_PARTS];
     struct mesh_call call = mesh_call_of(items[0].sink->src[0]->arg.i);
-    uint32_t k;
+    struct rt_arg args[SCHED_MAX_PARAMS];
+    uint32_t k, n_args;
 
     assert(n <= MESH_BUCKET_PARTS);
     for (k = 0; k < n; k++) {
-        BELL_TRY(mesh_memory_arg(cap, step, items[k].bufs[0], true, &outs[k]));
-        BELL_TRY(mesh_memory_arg(cap, step, items[k].bufs[1], false, &ins[k]));
+        BELL_TRY(find_args(cap, step, i + k, args, &n_args));
+        outs[k] = args[0];
+        ins[k] = args[1];
     }
     return mesh_tape_bucket(cap->mesh, &call,
                             (enum uop_dtype)bufs[items[0].bufs[0]].dtype, ins,

@@ -91,11 +91,11 @@ mesh_tape_destroy(struct mesh_tape *tape)
 /* ---- building ------------------------------------------------------------ */
 
 void
-mesh_tape_note(struct mesh_tape *tape, const struct mesh_tape_arg *arg)
+mesh_tape_note(struct mesh_tape *tape, const struct rt_arg *arg)
 {
-    uint64_t end = arg->offset + arg->size_bytes;
+    uint64_t end = arg->value + arg->size_bytes;
 
-    if (arg->words || arg->slot == RT_SLOT_NONE)
+    if (!arg->size_bytes || arg->slot == RT_SLOT_NONE)
         return;
     assert(arg->slot < tape->n_slots);
     if (end > tape->slots[arg->slot].size_bytes)
@@ -136,26 +136,26 @@ memory_at(const struct tensor_buffer *buf, uint32_t place)
 }
 
 static struct hcq_graph_arg
-graph_arg(const struct mesh_tape *tape, const struct mesh_tape_arg *arg,
+graph_arg(const struct mesh_tape *tape, const struct rt_arg *arg,
           uint32_t place)
 {
     uint32_t access = HCQ_ACCESS_READ;
     uint64_t va;
 
-    if (arg->words)
-        return hcq_graph_word(arg->words[place]);
+    if (!arg->size_bytes)
+        return hcq_graph_word(arg->words ? arg->words[place] : arg->value);
     if (arg->is_written)
         access |= HCQ_ACCESS_WRITE; /* some read it first */
     if (arg->slot != RT_SLOT_NONE)
         return hcq_graph_in_slot(tape->slots[arg->slot].numbers[place],
-                                 arg->offset, arg->size_bytes, access);
+                                 arg->value, arg->size_bytes, access);
     va = arg->buf ? memory_at(arg->buf, place)->va : tape->own[place]->va;
-    return hcq_graph_memory(va + arg->offset, arg->size_bytes, access);
+    return hcq_graph_memory(va + arg->value, arg->size_bytes, access);
 }
 
 bell_status
 mesh_tape_kernel(struct mesh_tape *tape, uint32_t kernel,
-                 const struct mesh_tape_arg *args, uint32_t n_args)
+                 const struct rt_arg *args, uint32_t n_args)
 {
     const struct rt_kernel *k = &tape->rt->kernel_list[kernel];
     uint32_t n_places = tape->rt->places->n, p, i;
@@ -193,7 +193,7 @@ add_side(struct mesh_tape *tape, uint64_t n_bytes, struct copied_side **out)
 }
 
 static bell_status
-find_sides(struct mesh_tape *tape, const struct mesh_tape_arg *arg,
+find_sides(struct mesh_tape *tape, const struct rt_arg *arg,
            struct mesh_side *out)
 {
     uint32_t n_places = tape->rt->places->n, p;
@@ -207,13 +207,13 @@ find_sides(struct mesh_tape *tape, const struct mesh_tape_arg *arg,
     }
     for (p = 0; p < n_places; p++)
         out[p] = (struct mesh_side){
-            arg->buf ? memory_at(arg->buf, p) : tape->own[p], arg->offset};
+            arg->buf ? memory_at(arg->buf, p) : tape->own[p], arg->value};
     return BELL_OK;
 }
 
 /* Between what is given and what the collective works with, from there on. */
 static void
-copy_sides(struct mesh_tape *tape, const struct mesh_tape_arg *arg,
+copy_sides(struct mesh_tape *tape, const struct rt_arg *arg,
            const struct mesh_side *sides, uint64_t at, bool is_out)
 {
     struct rt_places *places = tape->rt->places;
@@ -263,8 +263,7 @@ add_collectives(struct mesh_tape *tape, const struct mesh_call *call,
 bell_status
 mesh_tape_exchange(struct mesh_tape *tape, const struct mesh_call *call,
                    enum uop_dtype dtype, uint64_t n_in, uint64_t n_out,
-                   const struct mesh_tape_arg *in,
-                   const struct mesh_tape_arg *out)
+                   const struct rt_arg *in, const struct rt_arg *out)
 {
     struct mesh_side ins[BELL_MESH_PLACES], outs[BELL_MESH_PLACES];
 
@@ -280,8 +279,8 @@ mesh_tape_exchange(struct mesh_tape *tape, const struct mesh_call *call,
 
 bell_status
 mesh_tape_bucket(struct mesh_tape *tape, const struct mesh_call *call,
-                 enum uop_dtype dtype, const struct mesh_tape_arg *ins,
-                 const struct mesh_tape_arg *outs, uint32_t n)
+                 enum uop_dtype dtype, const struct rt_arg *ins,
+                 const struct rt_arg *outs, uint32_t n)
 {
     struct mesh_side sides[BELL_MESH_PLACES];
     struct copied_side *side;

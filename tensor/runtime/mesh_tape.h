@@ -12,17 +12,6 @@
 
 struct mesh_tape;
 
-/* An argument at every place: memory of a slot, of a tensor, or of the tape's
- * own, or a number. */
-struct mesh_tape_arg {
-    uint32_t slot;                   /* or RT_SLOT_NONE */
-    const struct tensor_buffer *buf; /* which stays; or NULL */
-    uint64_t offset;                 /* in the slot's, or in the tape's own */
-    uint64_t size_bytes;             /* of memory; 0: a number */
-    bool is_written;
-    const uint64_t *words; /* by place, of a number */
-};
-
 /* With memory of its own of that size at each place. */
 BELL_MUST_CHECK bell_status mesh_tape_create(struct tensor_runtime *rt,
                                              uint32_t n_slots,
@@ -33,27 +22,24 @@ void mesh_tape_destroy(struct mesh_tape *tape);
 
 /* Notes how much of a slot's memory an argument uses. All are noted before the
  * first kernel is added. */
-void mesh_tape_note(struct mesh_tape *tape, const struct mesh_tape_arg *arg);
+void mesh_tape_note(struct mesh_tape *tape, const struct rt_arg *arg);
 /* All has been noted. */
 BELL_MUST_CHECK bell_status mesh_tape_begin(struct mesh_tape *tape);
 BELL_MUST_CHECK bell_status mesh_tape_kernel(struct mesh_tape *tape,
                                              uint32_t kernel,
-                                             const struct mesh_tape_arg *args,
+                                             const struct rt_arg *args,
                                              uint32_t n_args);
 /* As mesh_exchange_run. */
 BELL_MUST_CHECK bell_status mesh_tape_exchange(struct mesh_tape *tape,
                                                const struct mesh_call *call,
                                                enum uop_dtype dtype,
                                                uint64_t n_in, uint64_t n_out,
-                                               const struct mesh_tape_arg *in,
-                                               const struct mesh_tape_arg *out);
+                                               const struct rt_arg *in,
+                                               const struct rt_arg *out);
 /* Sums of all of them as one exchange: terms in ins[], results in outs[]. */
-BELL_MUST_CHECK bell_status mesh_tape_bucket(struct mesh_tape *tape,
-                                             const struct mesh_call *call,
-                                             enum uop_dtype dtype,
-                                             const struct mesh_tape_arg *ins,
-                                             const struct mesh_tape_arg *outs,
-                                             uint32_t n);
+BELL_MUST_CHECK bell_status mesh_tape_bucket(
+    struct mesh_tape *tape, const struct mesh_call *call, enum uop_dtype dtype,
+    const struct rt_arg *ins, const struct rt_arg *outs, uint32_t n);
 BELL_MUST_CHECK bell_status mesh_tape_end(struct mesh_tape *tape);
 
 /* For submissions from now on: memory of every place, which lives while these

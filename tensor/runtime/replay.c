@@ -245,7 +245,8 @@ tape_kernel(struct tensor_runtime *rt, const struct rt_plan *plan, uint32_t i)
     struct rt_arg args[SCHED_MAX_PARAMS];
 
     for (j = 0; j < n_args; j++) {
-        args[j] = (struct rt_arg){RT_SLOT_NONE, j < item->n_outs, 0, 0};
+        args[j] = (struct rt_arg){.slot = RT_SLOT_NONE,
+                                  .is_written = j < item->n_outs};
         if (j < item->n_bufs)
             place_memory(plan, item->bufs[j], &args[j]);
         else if (kernel->values)

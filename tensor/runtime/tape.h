@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 
+struct tensor_buffer;
 struct tensor_runtime;
 struct rt_tape;
 
@@ -29,6 +30,10 @@ struct rt_arg {
     bool is_written;     /* memory that the kernel stores to */
     uint64_t value;      /* with a slot: added to the slot's */
     uint64_t size_bytes; /* of memory; 0: a number */
+    /* On a mesh (mesh_tape.h): whose memory it is, which stays, or NULL: the
+     * tape's own; and a number by place, or NULL: `value`. */
+    const struct tensor_buffer *buf;
+    const uint64_t *words;
 };
 
 /* `varies`: what launches use of a slot's memory can be less than what their
