@@ -56,22 +56,6 @@ alloc_results(struct rt_run *run, const struct rt_plan *plan)
     return BELL_OK;
 }
 
-static uint64_t
-buffer_va(const struct rt_run *run, const struct rt_plan *plan, uint32_t i)
-{
-    const struct sched_buf *buf = &plan->sched.bufs[i];
-    const struct tensor_buffer *tensor;
-
-    assert(i < plan->sched.n_bufs);
-    if (buf->leaf >= 0)
-        tensor = run->leaves[buf->leaf];
-    else if (buf->root >= 0)
-        tensor = run->results[i];
-    else
-        return run->scratch->va + plan->offsets[i];
-    return tensor->device_mem->va;
-}
-
 /* Memory of what is done comes back meanwhile. Where the device is not behind,
  * that is seen without a lock. */
 bell_status
@@ -164,27 +148,89 @@ rt_queue_end(struct rt_queue *q)
     return submit(q->rt, q->cs);
 }
 
+/* ---- arguments ---- */
+
+/* What differs from run to run are slots: leaves, results by buffer, the
+ * scratch memory, values. */
+static uint64_t
+slot_value(const struct rt_run *run, const struct rt_plan *plan, uint32_t slot)
+{
+    uint32_t i = slot - (uint32_t)run->n_leaves;
+
+    if (slot < run->n_leaves)
+        return run->leaves[slot]->device_mem->va;
+    if (i < plan->sched.n_bufs)
+        return run->results[i] ? run->results[i]->device_mem->va : 0;
+    if (i == plan->sched.n_bufs)
+        return run->scratch ? run->scratch->va : 0;
+    i -= plan->sched.n_bufs + 1;
+    return plan->steps[i] ? rt_vary_word(run->rt, plan, i) : 0;
+}
+
+static uint32_t
+count_slots(const struct rt_run *run, const struct rt_plan *plan)
+{
+    return (uint32_t)run->n_leaves + plan->sched.n_bufs + 1 + plan->n_values;
+}
+
+/* Those of item i. How many, of which the program's last may have been
+ * simplified away. */
+static uint32_t
+find_launch_args(const struct rt_run *run, const struct rt_plan *plan,
+                 uint32_t i, struct rt_arg *args)
+{
+    const struct sched_item *item = &plan->sched.items[i];
+    const struct rt_kernel *kernel = &run->rt->kernel_list[plan->kernels[i]];
+    uint32_t results = (uint32_t)run->n_leaves,
+             scratch = results + plan->sched.n_bufs, j;
+    uint32_t n =
+        kernel->values ? rt_n_args(kernel) : item->n_bufs + item->n_vars;
+
+    for (j = 0; j < n; j++) {
+        struct rt_arg *arg = &args[j];
+        const struct sched_buf *buf =
+            j < item->n_bufs ? &plan->sched.bufs[item->bufs[j]] : NULL;
+
+        *arg = (struct rt_arg){.slot = RT_SLOT_NONE,
+                               .is_written = j < item->n_outs};
+        if (!buf && kernel->values) {
+            arg->value = (uint64_t)kernel->values[j - item->n_bufs];
+            continue;
+        }
+        if (!buf) {
+            arg->slot = scratch + 1 + item->vars[j - item->n_bufs];
+            continue;
+        }
+        arg->size_bytes = buf->n_elems * uop_dtype_infos[buf->dtype].size_bytes;
+        arg->slot = buf->leaf >= 0   ? (uint32_t)buf->leaf
+                    : buf->root >= 0 ? results + item->bufs[j]
+                                     : scratch;
+        if (arg->slot == scratch)
+            arg->value = plan->offsets[item->bufs[j]];
+    }
+    return n;
+}
+
 static bell_status
 queue_kernels(struct rt_run *run, const struct rt_plan *plan)
 {
     struct tensor_runtime *rt = run->rt;
+    struct rt_arg bound[SCHED_MAX_PARAMS];
     uint64_t args[SCHED_MAX_PARAMS];
+    const struct rt_kernel *kernel;
     struct rt_queue queue;
-    uint32_t i, j, n_args, number;
+    uint32_t i, j, n, number;
 
     rt_queue_begin(rt, &queue);
     for (i = 0; i < plan->sched.n_items; i++) {
         const struct sched_item *item = &plan->sched.items[i];
-        const struct rt_kernel *kernel = &rt->kernel_list[plan->kernels[i]];
-        /* of which the program's last may have been simplified away */
-        n_args =
-            kernel->values ? rt_n_args(kernel) : item->n_bufs + item->n_vars;
-        for (j = 0; j < n_args; j++)
+
+        n = find_launch_args(run, plan, i, bound);
+        for (j = 0; j < n; j++)
             args[j] =
-                j < item->n_bufs ? buffer_va(run, plan, item->bufs[j])
-                : kernel->values
-                    ? (uint64_t)kernel->values[j - item->n_bufs]
-                    : rt_vary_word(rt, plan, item->vars[j - item->n_bufs]);
+                bound[j].value + (bound[j].slot == RT_SLOT_NONE
+                                      ? 0
+                                      : slot_value(run, plan, bound[j].slot));
         BELL_TRY(rt_class_kernel(rt, &queue, plan->kernels[i], args, plan, item,
                                  &number));
         BELL_TRY(rt_queue_kernel(
@@ -201,99 +247,25 @@ queue_kernels(struct rt_run *run, const struct rt_plan *plan)
 
 /* ---- as a graph ---- */
 
-/* Slots: leaves, results by buffer, the scratch memory, values. */
-static uint32_t
-result_slot(const struct rt_plan *plan, uint32_t buf)
-{
-    return (uint32_t)plan->n_tape_leaves + buf;
-}
-
-static uint32_t
-scratch_slot(const struct rt_plan *plan)
-{
-    return result_slot(plan, plan->sched.n_bufs);
-}
-
-static uint32_t
-value_slot(const struct rt_plan *plan, uint32_t value)
-{
-    return scratch_slot(plan) + 1 + value;
-}
-
-static void
-place_memory(const struct rt_plan *plan, uint32_t i, struct rt_arg *out)
-{
-    const struct sched_buf *buf = &plan->sched.bufs[i];
-
-    out->size_bytes = buf->n_elems * uop_dtype_infos[buf->dtype].size_bytes;
-    if (buf->leaf >= 0) {
-        out->slot = (uint32_t)buf->leaf;
-    } else if (buf->root >= 0) {
-        out->slot = result_slot(plan, i);
-    } else {
-        out->slot = scratch_slot(plan);
-        out->value = plan->offsets[i];
-    }
-}
-
-static bell_status
-tape_kernel(struct tensor_runtime *rt, const struct rt_plan *plan, uint32_t i)
-{
-    const struct sched_item *item = &plan->sched.items[i];
-    const struct rt_kernel *kernel = &rt->kernel_list[plan->kernels[i]];
-    uint32_t n_args = rt_n_args(kernel), j;
-    struct rt_arg args[SCHED_MAX_PARAMS];
-
-    for (j = 0; j < n_args; j++) {
-        args[j] = (struct rt_arg){.slot = RT_SLOT_NONE,
-                                  .is_written = j < item->n_outs};
-        if (j < item->n_bufs)
-            place_memory(plan, item->bufs[j], &args[j]);
-        else if (kernel->values)
-            args[j].value = (uint64_t)kernel->values[j - item->n_bufs];
-        else
-            args[j].slot = value_slot(plan, item->vars[j - item->n_bufs]);
-    }
-    return rt_tape_add(plan->tape, plan->kernels[i], NULL, args, n_args);
-}
-
 static bell_status
 make_tape(struct rt_run *run, struct rt_plan *plan)
 {
-    uint32_t i;
+    struct rt_arg args[SCHED_MAX_PARAMS];
+    bell_status status;
+    uint32_t i, n;
 
     plan->n_tape_leaves = run->n_leaves;
-    BELL_TRY(rt_tape_create(run->rt, value_slot(plan, plan->n_values), false,
-                            &plan->tape));
-    for (i = 0; i < plan->sched.n_items; i++) {
-        if (tape_kernel(run->rt, plan, i) == BELL_OK)
-            continue;
+    status =
+        rt_tape_create(run->rt, count_slots(run, plan), false, &plan->tape);
+    for (i = 0; i < plan->sched.n_items && status == BELL_OK; i++) {
+        n = find_launch_args(run, plan, i, args);
+        status = rt_tape_add(plan->tape, plan->kernels[i], NULL, args, n);
+    }
+    if (status != BELL_OK) {
         rt_tape_destroy(plan->tape);
         plan->tape = NULL;
-        return bell_error_last()->status;
     }
-    return BELL_OK;
-}
-
-static void
-set_slots(const struct rt_run *run, const struct rt_plan *plan)
-{
-    uint32_t i;
-
-    for (i = 0; i < run->n_leaves; i++)
-        rt_tape_set(plan->tape, i, run->leaves[i]->device_mem->va);
-    for (i = 0; i < plan->sched.n_bufs; i++) {
-        if (run->results[i])
-            rt_tape_set(plan->tape, result_slot(plan, i),
-                        run->results[i]->device_mem->va);
-    }
-    if (run->scratch)
-        rt_tape_set(plan->tape, scratch_slot(plan), run->scratch->va);
-    for (i = 0; i < plan->n_values; i++) {
-        if (plan->steps[i])
-            rt_tape_set(plan->tape, value_slot(plan, i),
-                        rt_vary_word(run->rt, plan, i));
-    }
+    return status;
 }
 
 /* Sizes of one for any size change what a graph knows of its memory. A graph
@@ -314,10 +286,12 @@ static bell_status
 queue_graph(struct rt_run *run, struct rt_plan *plan)
 {
     bell_status status;
+    uint32_t i;
 
     if (!plan->tape)
         BELL_TRY(make_tape(run, plan));
-    set_slots(run, plan);
+    for (i = 0; i < count_slots(run, plan); i++)
+        rt_tape_set(plan->tape, i, slot_value(run, plan, i));
     status = rt_tape_submit(plan->tape);
     if (status != BELL_E_INVALID)
         return status;
