@@ -35,20 +35,17 @@ struct step {
     uint32_t scratch; /* number of its span */
 };
 
-/* Memory in the arena; items are launches. */
-struct span {
-    struct tensor_buffer *buf; /* a reference; NULL: scratch of a step */
-    struct rt_span at;
-};
-
 struct rt_capture {
     struct bell_context *ctx;
     struct tensor_runtime *rt;
-    bool saves;         /* nothing has an address */
-    struct step *steps; /* until the end */
+    bool saves; /* nothing has an address */
+    /* until the end: */
+    struct arena notes; /* what steps point to */
+    struct step *steps;
     size_t n_steps, cap_steps;
-    struct span *spans; /* until the end */
-    size_t n_spans, cap_spans;
+    struct rt_span *spans; /* memory in the arena; items are launches */
+    struct tensor_buffer **span_bufs; /* whose it is; NULL: a step's scratch */
+    size_t n_spans, cap_spans, cap_span_bufs;
     uint32_t n_launches;
 
     struct tensor_buffer **kept; /* made of the host's data; references */
@@ -76,6 +73,7 @@ rt_capture_create(struct bell_context *ctx, struct tensor_runtime *saves,
 
     if (!cap)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a capture");
+    arena_init(&cap->notes);
     cap->ctx = ctx;
     cap->rt = saves ? saves : ctx->runtime;
     cap->saves = saves != NULL;
@@ -91,34 +89,27 @@ rt_capture_runtime(const struct rt_capture *cap)
 }
 
 static void
-free_step(struct rt_capture *cap, struct step *step)
-{
-    uint32_t i;
-
-    for (i = 0; step->bufs && i < cap->rt->plans[step->plan].sched.n_bufs;
-         i++) {
-        if (step->bufs[i])
-            tensor_buffer_release(step->bufs[i]);
-    }
-    host_free(step->bufs);
-    host_free(step->words);
-    host_free(step->codes);
-    host_free(step->items);
-    host_free(step->kernels);
-    host_free(step->texts);
-}
-
-static void
 drop_notes(struct rt_capture *cap)
 {
-    size_t i;
+    uint32_t i;
+    size_t s;
 
-    for (i = 0; i < cap->n_steps; i++)
-        free_step(cap, &cap->steps[i]);
+    for (s = 0; s < cap->n_steps; s++) {
+        const struct step *step = &cap->steps[s];
+
+        for (i = 0; step->bufs && i < cap->rt->plans[step->plan].sched.n_bufs;
+             i++) {
+            if (step->bufs[i])
+                tensor_buffer_release(step->bufs[i]);
+        }
+    }
+    arena_fini(&cap->notes);
     host_free(cap->steps);
     host_free(cap->spans);
+    host_free(cap->span_bufs);
     cap->steps = NULL;
     cap->spans = NULL;
+    cap->span_bufs = NULL;
     cap->n_steps = cap->n_spans = 0;
 }
 
@@ -221,8 +212,9 @@ rt_capture_run(struct rt_run *run, uint32_t number)
 {
     struct rt_capture *cap = run->ctx->trace->capture;
     struct rt_plan *plan = &run->rt->plans[number];
+    uint32_t n = plan->sched.n_items, i, p;
+    struct arena *notes = &cap->notes;
     struct step *step;
-    uint32_t i, p;
 
     if (plan->symbols)
         BELL_TRY(rt_sizes_place_most(plan));
@@ -234,27 +226,23 @@ rt_capture_run(struct rt_run *run, uint32_t number)
                   sizeof(*step)) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory capturing");
     step = &cap->steps[cap->n_steps++];
-    *step = (struct step){.plan = number};
-    step->bufs = host_calloc(plan->sched.n_bufs + 1, sizeof(*step->bufs));
-    step->words = host_calloc((size_t)plan->n_values * cap->n_places + 1,
-                              sizeof(*step->words));
-    step->codes = host_calloc(plan->n_values + 1, sizeof(*step->codes));
-    step->items = host_calloc(plan->sched.n_items + 1, sizeof(*step->items));
-    step->kernels =
-        host_calloc(plan->sched.n_items + 1, sizeof(*step->kernels));
-    step->texts = host_calloc(plan->sched.n_items + 1, sizeof(*step->texts));
+    *step = (struct step){
+        .plan = number,
+        .n_items = n,
+        .bufs =
+            arena_calloc(notes, plan->sched.n_bufs + 1, sizeof(*step->bufs)),
+        .words = arena_calloc(notes, (size_t)plan->n_values * cap->n_places + 1,
+                              sizeof(*step->words)),
+        .codes = arena_calloc(notes, plan->n_values + 1, sizeof(*step->codes)),
+        .items = arena_copy(notes, plan->sched.items, n * sizeof(*step->items)),
+        .kernels = arena_copy(notes, plan->kernels, n * sizeof(*step->kernels)),
+        .texts = arena_calloc(notes, n + 1, sizeof(*step->texts)),
+    };
     run->results = host_calloc(plan->sched.n_bufs + 1, sizeof(*run->results));
-    if (!step->bufs || !step->words || !step->codes || !step->items ||
-        !step->kernels || !step->texts || !run->results)
+    if (notes->failed || !run->results)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory capturing");
-    step->n_items = plan->sched.n_items;
-    for (i = 0; i < step->n_items; i++) {
-        step->items[i] = plan->sched.items[i];
-        step->kernels[i] = plan->kernels[i];
-        step->texts[i] = cap->n_places > 1
-                             ? NULL
-                             : rt_named_kernel(run->rt, plan, &step->items[i]);
-    }
+    for (i = 0; i < n && cap->n_places == 1; i++)
+        step->texts[i] = rt_named_kernel(run->rt, plan, &step->items[i]);
     BELL_TRY(note_buffers(run, plan, step));
     for (i = 0; i < plan->n_values; i++) {
         for (p = 0; plan->steps[i] && p < cap->n_places; p++)
@@ -383,13 +371,15 @@ add_span(struct rt_capture *cap, struct tensor_buffer *buf, uint64_t size_bytes,
          uint32_t at)
 {
     if (host_grow((void **)&cap->spans, &cap->cap_spans, cap->n_spans + 1,
-                  sizeof(*cap->spans)) != 0)
+                  sizeof(*cap->spans)) != 0 ||
+        host_grow((void **)&cap->span_bufs, &cap->cap_span_bufs,
+                  cap->n_spans + 1, sizeof(struct tensor_buffer *)) != 0)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a span");
-    cap->spans[cap->n_spans++] =
-        (struct span){.buf = buf,
-                      .at = {.size_bytes = align_up(size_bytes, ARENA_ALIGN),
-                             .first = at,
-                             .last = at}};
+    cap->span_bufs[cap->n_spans] = buf;
+    cap->spans[cap->n_spans++] = (struct rt_span){
+        .size_bytes = align_up(size_bytes + !size_bytes, ARENA_ALIGN),
+        .first = at,
+        .last = at};
     return BELL_OK;
 }
 
@@ -408,7 +398,7 @@ touch_result(struct rt_capture *cap, struct tensor_buffer *buf, uint32_t at)
                           at));
         buf->slot_bytes = cap->n_spans;
     }
-    cap->spans[buf->slot_bytes - 1].at.last = at;
+    cap->spans[buf->slot_bytes - 1].last = at;
     return BELL_OK;
 }
 
@@ -423,41 +413,18 @@ find_capture_spans(struct rt_capture *cap)
         struct rt_plan *plan = &cap->rt->plans[step->plan];
         if (plan->symbols)
             BELL_TRY(rt_sizes_place_most(plan));
-        BELL_TRY(add_span(cap, NULL, plan->scratch_bytes, at));
-        step->scratch = (uint32_t)cap->n_spans - 1;
+        step->scratch = (uint32_t)cap->n_spans;
+        if (plan->scratch_bytes)
+            BELL_TRY(add_span(cap, NULL, plan->scratch_bytes, at));
         for (i = 0; i < step->n_items; i++, at++) {
             const struct sched_item *item = &step->items[i];
             for (j = 0; j < item->n_bufs; j++)
                 BELL_TRY(touch_result(cap, step->bufs[item->bufs[j]], at));
         }
-        cap->spans[step->scratch].at.last = at ? at - 1 : 0;
+        if (plan->scratch_bytes)
+            cap->spans[step->scratch].last = at - 1;
     }
     return BELL_OK;
-}
-
-/* Places for all that has a size. */
-static bell_status
-place_arena(struct rt_capture *cap)
-{
-    struct rt_span *list = host_calloc(cap->n_spans + 1, sizeof(*list));
-    bell_status status;
-    uint32_t n = 0;
-    size_t i;
-
-    if (!list)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory capturing");
-    for (i = 0; i < cap->n_spans; i++) {
-        if (cap->spans[i].at.size_bytes)
-            list[n++] = cap->spans[i].at;
-    }
-    status = rt_place_spans(list, n, cap->n_launches, &cap->arena_bytes);
-    n = 0;
-    for (i = 0; status == BELL_OK && i < cap->n_spans; i++) {
-        if (cap->spans[i].at.size_bytes)
-            cap->spans[i].at = list[n++];
-    }
-    host_free(list);
-    return status;
 }
 
 static bell_status
@@ -467,15 +434,16 @@ make_arena(struct rt_capture *cap)
     size_t i;
 
     BELL_TRY(find_capture_spans(cap));
-    BELL_TRY(place_arena(cap));
+    BELL_TRY(rt_place_spans(cap->spans, (uint32_t)cap->n_spans, cap->n_launches,
+                            &cap->arena_bytes));
     if (cap->arena_bytes && !cap->saves && cap->n_places == 1)
         BELL_TRY(rt_memory_create(cap->rt, cap->arena_bytes, &cap->arena,
                                   &busy_until));
     cap->arena_va = cap->arena ? cap->arena->va : 0;
     for (i = 0; i < cap->n_spans; i++) {
-        if (cap->spans[i].buf)
-            cap->spans[i].buf->slot_bytes =
-                cap->arena_va + cap->spans[i].at.offset;
+        if (cap->span_bufs[i])
+            cap->span_bufs[i]->slot_bytes =
+                cap->arena_va + cap->spans[i].offset;
     }
     return BELL_OK;
 }
@@ -554,7 +522,7 @@ memory_arg(struct rt_capture *cap, const struct step *step, uint32_t buf,
     out->slot = cap->saves ? RT_SLOT_ARENA : RT_SLOT_NONE;
     out->size_bytes = of->n_elems * uop_dtype_infos[of->dtype].size_bytes;
     if (!tensor) {
-        out->value = cap->arena_va + cap->spans[step->scratch].at.offset +
+        out->value = cap->arena_va + cap->spans[step->scratch].offset +
                      plan->offsets[buf];
         return BELL_OK;
     }
