@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/growing_bytes.h"
 #include "base/bits.h"
 #include "render/ptx/ptx_internal.h"
 
@@ -54,11 +55,6 @@ static const struct arch archs[] = {
     {100, 2, 0x380, true, true, false}, {120, 2, 0x380, true, true, false},
 };
 
-struct bytes {
-    unsigned char *data; /* owned */
-    size_t n, cap;
-};
-
 /* Places in the section table: those that are always there come first. */
 enum {
     S_NULL,
@@ -98,15 +94,8 @@ struct writer {
 static void
 put_bytes(struct writer *w, struct bytes *b, const void *data, size_t n)
 {
-    if (w->failed || host_grow((void **)&b->data, &b->cap, b->n + n, 1) != 0) {
-        w->failed = true;
-        return;
-    }
-    if (data && n)
-        memcpy(b->data + b->n, data, n);
-    else if (n)
-        memset(b->data + b->n, 0, n);
-    b->n += n;
+    bytes_add(b, data, n);
+    w->failed |= b->failed;
 }
 
 static void
@@ -577,7 +566,7 @@ render_nv_container(const struct nv_container_desc *desc,
                     struct render_binary *out_binary)
 {
     struct writer w = {.desc = desc};
-    struct bytes file = {NULL, 0, 0};
+    struct bytes file = {0};
     uint32_t i;
 
     BELL_TRY(find_arch(desc->sm, &w.arch));

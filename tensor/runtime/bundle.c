@@ -11,18 +11,13 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/growing_bytes.h"
 #include "base/map.h"
 #include "base/new_file.h"
 #include "tensor/runtime/capture.h"
 #include "tensor/runtime/run.h"
 #include "tensor/runtime/tape.h"
 #include "tensor/core/tensor_internal.h"
-
-/* A section that grows. */
-struct bundle_bytes {
-    uint8_t *data;
-    size_t n, cap;
-};
 
 /* What a value has in DATA. */
 struct datum {
@@ -31,39 +26,29 @@ struct datum {
 };
 
 struct rt_bundle {
-    struct bundle_bytes sections[BUNDLE_DATA];
+    struct bytes sections[BUNDLE_DATA];
     struct datum *data; /* by value */
     size_t n_values, cap_data;
     uint64_t data_bytes;
     struct map constant_of; /* hash of one's content -> number of value */
-    struct bundle_bytes ir;
+    struct bytes ir;
     bool keeps_ir, has_symbols, has_sizes, has_steps;
 };
 
 static bell_status
-append(struct bundle_bytes *to, const void *data, size_t n)
+append(struct bytes *to, const void *data, size_t n)
 {
-    if (host_grow((void **)&to->data, &to->cap, to->n + n + 1, 1) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle");
-    if (n)
-        memcpy(to->data + to->n, data, n);
-    to->n += n;
-    return BELL_OK;
-}
-
-static bell_status
-append_zeros(struct bundle_bytes *to, size_t until)
-{
-    static const uint8_t zeros[BUNDLE_ALIGN];
-
-    return append(to, zeros, until - to->n);
+    bytes_add(to, data, n);
+    return to->failed
+               ? bell_fail(BELL_E_NO_MEMORY, "out of memory for a bundle")
+               : BELL_OK;
 }
 
 /* A name's place; the same for the same name. */
 static bell_status
 add_bundle_name(struct rt_bundle *b, const char *name, uint32_t *out)
 {
-    struct bundle_bytes *names = &b->sections[BUNDLE_NAMES];
+    struct bytes *names = &b->sections[BUNDLE_NAMES];
     size_t at;
 
     for (at = 0; at < names->n;
@@ -371,7 +356,7 @@ static bell_status
 add_kernel(struct rt_bundle *b, const struct tensor_runtime *rt,
            const struct rt_kernel *kernel)
 {
-    struct bundle_bytes *objects = &b->sections[BUNDLE_OBJECTS];
+    struct bytes *objects = &b->sections[BUNDLE_OBJECTS];
     const struct hcq_program *program = kernel->program;
     struct bundle_kernel k = {
         .n_bufs = program->n_bufs,
@@ -387,7 +372,7 @@ add_kernel(struct rt_bundle *b, const struct tensor_runtime *rt,
     memcpy(k.local, program->local, sizeof(k.local));
     BELL_TRY(add_bundle_name(b, kernel->entry, &k.name));
     BELL_TRY(add_ir(b, rt, kernel, &k.ir));
-    BELL_TRY(append_zeros(objects, k.object_offset));
+    BELL_TRY(append(objects, NULL, k.object_offset - objects->n));
     BELL_TRY(append(objects, kernel->binary.file.data,
                     kernel->binary.file.size_bytes));
     return append(&b->sections[BUNDLE_KERNELS], &k, sizeof(k));
@@ -526,7 +511,7 @@ rt_bundle_target(struct rt_bundle *b, const struct rt_bundle_run *run)
 
 /* What is written: sections, of which DATA is the values'. */
 struct file {
-    struct bundle_bytes sections[BUNDLE_SECTION_COUNT + 1];
+    struct bytes sections[BUNDLE_SECTION_COUNT + 1];
     uint32_t version, n_sections;
     const struct rt_bundle *values; /* NULL: DATA is as in `sections` */
     const char *path;
@@ -695,7 +680,7 @@ rt_bundle_write(const struct rt_bundle *b, const char *path)
                                                  : BUNDLE_VERSION};
 
     memcpy(f.sections, b->sections, sizeof(b->sections));
-    f.sections[BUNDLE_DATA] = (struct bundle_bytes){NULL, b->data_bytes, 0};
+    f.sections[BUNDLE_DATA] = (struct bytes){.n = b->data_bytes};
     if (f.version >= BUNDLE_WITH_IR)
         f.sections[f.n_sections++] = b->ir;
     return write_file(&f, path);
@@ -708,7 +693,7 @@ static bell_status
 replace_objects(const struct bundle_file *from,
                 const struct rt_bundle_new *list, struct rt_bundle *b)
 {
-    struct bundle_bytes *objects = &b->sections[BUNDLE_OBJECTS];
+    struct bytes *objects = &b->sections[BUNDLE_OBJECTS];
     struct bundle_kernel *kernels = (void *)b->sections[BUNDLE_KERNELS].data;
     uint32_t i;
 
@@ -725,7 +710,7 @@ replace_objects(const struct bundle_file *from,
             BELL_TRY(add_bundle_name(b, list[i].entry, &k->name));
         }
         k->object_offset = align_up(objects->n, BUNDLE_ALIGN);
-        BELL_TRY(append_zeros(objects, k->object_offset));
+        BELL_TRY(append(objects, NULL, k->object_offset - objects->n));
         BELL_TRY(append(objects, object, k->object_bytes));
     }
     return BELL_OK;

@@ -18,37 +18,9 @@
 
 #include "base/alloc.h"
 #include "base/env.h"
+#include "base/growing_bytes.h"
 #include "base/log.h"
 #include "render/ptx/ptx.h"
-
-/* ---- bytes ---- */
-
-/* Grows as it is written to; data is NULL once memory was out. */
-struct bytes {
-    uint8_t *data; /* owned */
-    size_t n, cap;
-    bool failed;
-};
-
-static void
-append_kept(struct bytes *b, const void *data, size_t n)
-{
-    if (b->failed || n == 0)
-        return;
-    if (host_grow((void **)&b->data, &b->cap, b->n + n, 1) != 0) {
-        b->failed = true;
-        return;
-    }
-    memcpy(b->data + b->n, data, n);
-    b->n += n;
-}
-
-/* With its end, so that two texts are not one. */
-static void
-append_text(struct bytes *b, const char *text)
-{
-    append_kept(b, text, strlen(text) + 1);
-}
 
 /* ---- the build ---- */
 
@@ -73,7 +45,7 @@ find_note(struct kept_build *build, const uint8_t *at, size_t left)
             return;
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
             note.n_descsz >= 8) {
-            append_kept(build->key, at + sizeof(note) + name, note.n_descsz);
+            bytes_add(build->key, at + sizeof(note) + name, note.n_descsz);
             build->found = true;
             return;
         }
@@ -152,9 +124,9 @@ stamp_llvm(struct tensor_runtime *rt, char *stamp)
     size_t length = 0;
     bool good = false;
 
-    append_text(&key, "LLVM");
-    append_text(&key, paths ? paths : "");
-    append_text(&key, named ? named : "");
+    bytes_add_text(&key, "LLVM");
+    bytes_add_text(&key, paths ? paths : "");
+    bytes_add_text(&key, named ? named : "");
     if (key.failed || !append_build(&key)) {
         host_free(key.data);
         return false;
@@ -206,8 +178,8 @@ append_target(struct bytes *key, const struct rt_target *target)
 {
     struct rt_target plain = *target;
 
-    append_text(key, target->compiler->backend);
-    append_text(key, target->lower.cpu ? target->lower.cpu : "");
+    bytes_add_text(key, target->compiler->backend);
+    bytes_add_text(key, target->lower.cpu ? target->lower.cpu : "");
     plain.compiler = NULL;
     plain.lower.cpu = NULL;
 #if defined(__has_builtin)
@@ -215,7 +187,7 @@ append_target(struct bytes *key, const struct rt_target *target)
     __builtin_clear_padding(&plain);
 #endif
 #endif
-    append_kept(key, &plain, sizeof(plain));
+    bytes_add(key, &plain, sizeof(plain));
 }
 
 /* False: memory is out, or a node has what no bytes stand for. */
@@ -241,9 +213,9 @@ append_kernel(struct bytes *key, const struct uop *sink)
         } node = {u->arg.bits, u->n_src, u->op, u->dtype, u->lanes};
         unsigned kind = uop_op_infos[u->op].arg_kind;
         good = kind != UOP_ARG_DIMS && kind != UOP_ARG_DATA;
-        append_kept(key, &node, sizeof(node));
+        bytes_add(key, &node, sizeof(node));
         for (j = 0; j < u->n_src; j++)
-            append_kept(key, &place[u->src[j]->id], sizeof(*place));
+            bytes_add(key, &place[u->src[j]->id], sizeof(*place));
         place[u->id] = (uint32_t)i;
     }
     host_free(list);
@@ -271,7 +243,7 @@ make_head(struct tensor_runtime *rt, struct bytes *head)
 
     if (!stamp_tool(rt, stamp) || !append_build(head))
         return false;
-    append_text(head, stamp);
+    bytes_add_text(head, stamp);
     append_target(head, &rt->target);
     return !head->failed;
 }
@@ -296,11 +268,11 @@ make_entries(struct tensor_runtime *rt, const struct rt_job *jobs, uint32_t n)
         entries[i].kind = rt->target.lower.name;
         if (jobs[i].given) /* its number says nothing, and compilers change */
             continue;
-        append_kept(&key, head.data, head.n);
+        bytes_add(&key, head.data, head.n);
         if (jobs[i].told) {
             char text[LOWER_SCHEDULE_TEXT];
             lower_schedule_print(jobs[i].told, text);
-            append_text(&key, text);
+            bytes_add_text(&key, text);
         }
         good = append_kernel(&key, jobs[i].sink) && !key.failed;
         entries[i].key = key.data;
@@ -325,10 +297,10 @@ make_schedule_key(struct tensor_runtime *rt, const struct uop *sink,
 
     if (!rt->cache.folder[0] || !make_head(rt, key))
         return false;
-    append_text(key, "schedule");
-    append_text(key, rt->info.model);
-    append_kept(key, &rt->info.n_units, sizeof(rt->info.n_units));
-    append_kept(key, &rt->info.flags, sizeof(rt->info.flags));
+    bytes_add_text(key, "schedule");
+    bytes_add_text(key, rt->info.model);
+    bytes_add(key, &rt->info.n_units, sizeof(rt->info.n_units));
+    bytes_add(key, &rt->info.flags, sizeof(rt->info.flags));
     good = append_kernel(key, sink) && !key->failed;
     if (!good)
         bell_error_clear();
@@ -371,8 +343,8 @@ rt_keep_schedule(struct tensor_runtime *rt, const struct uop *sink,
     char text[LOWER_SCHEDULE_TEXT];
 
     lower_schedule_print(schedule, text);
-    append_kept(&value, &beam, sizeof(beam));
-    append_text(&value, text);
+    bytes_add(&value, &beam, sizeof(beam));
+    bytes_add_text(&value, text);
     if (!value.failed && make_schedule_key(rt, sink, &key)) {
         entry.key = key.data;
         entry.key_bytes = key.n;
@@ -402,9 +374,9 @@ pack(const struct rt_job *job, struct bytes *out)
     memcpy(head.local, job->binary.local, sizeof(head.local));
     head.shared_bytes = job->binary.shared_bytes;
     head.name_bytes = (uint32_t)strlen(job->name) + 1;
-    append_kept(out, &head, sizeof(head));
-    append_kept(out, job->name, head.name_bytes);
-    append_kept(out, job->binary.file.data, job->binary.file.size_bytes);
+    bytes_add(out, &head, sizeof(head));
+    bytes_add(out, job->name, head.name_bytes);
+    bytes_add(out, job->binary.file.data, job->binary.file.size_bytes);
 }
 
 /* False: that is none, or memory is out. */
