@@ -11,20 +11,11 @@
 
 /* ---- values ---- */
 
-static uint64_t
-next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
 /* Floats between -1 and 1, integers 0..9 and 0..1 for truth. */
 static uint64_t
 random_bits(uint64_t *rng, enum uop_dtype dtype)
 {
-    uint64_t r = next_random(rng) >> 11;
+    uint64_t r = hash_mix(++*rng) >> 11;
 
     if (dtype == UOP_BOOL)
         return r & 1;

@@ -38,32 +38,6 @@ rt_sizes_fit(const struct tensor_runtime *rt, const struct rt_plan *plan)
     return true;
 }
 
-/* n becomes the last of the values that were looked up. */
-static bell_status
-add_n(struct rt_values *values, int64_t n)
-{
-    if (host_grow((void **)&values->list, &values->cap, values->n + 1,
-                  sizeof(*values->list)) != 0)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
-    values->list[values->n++] = (struct rt_value){.bits = (uint64_t)n};
-    return BELL_OK;
-}
-
-bell_status
-rt_sizes_take(struct tensor_runtime *rt, struct rt_plan *plan)
-{
-    struct rt_values *values = &rt->values;
-    uint32_t rest, n;
-
-    if (plan->table && values->n < plan->n_values)
-        BELL_TRY(add_n(values, (int64_t)values->list[plan->first].bits));
-    n = plan->n_values - (uint32_t)__builtin_popcount(plan->symbols);
-    for (rest = plan->symbols; rest; rest &= rest - 1)
-        plan->counts->now[__builtin_ctz(rest)] =
-            (int64_t)values->list[n++].bits;
-    return rt_sizes_place(plan);
-}
-
 /* ---- making one ---- */
 
 /* A size or offset of n: a * n + b. */
@@ -371,8 +345,11 @@ count_most_elems(struct rt_plan *plan)
     return BELL_OK;
 }
 
-bell_status
-rt_sizes_place(struct rt_plan *plan)
+/* Gives the plan's buffers the sizes that the symbols make, and a place in
+ * scratch memory: another one where they have not been so great, or are much
+ * smaller now. */
+static bell_status
+place_sized(struct rt_plan *plan)
 {
     struct rt_counts *c = plan->counts;
     bell_status status = BELL_OK;
@@ -401,6 +378,32 @@ rt_sizes_place(struct rt_plan *plan)
     return status;
 }
 
+/* n becomes the last of the values that were looked up. */
+static bell_status
+add_n(struct rt_values *values, int64_t n)
+{
+    if (host_grow((void **)&values->list, &values->cap, values->n + 1,
+                  sizeof(*values->list)) != 0)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for values");
+    values->list[values->n++] = (struct rt_value){.bits = (uint64_t)n};
+    return BELL_OK;
+}
+
+bell_status
+rt_sizes_take(struct tensor_runtime *rt, struct rt_plan *plan)
+{
+    struct rt_values *values = &rt->values;
+    uint32_t rest, n;
+
+    if (plan->table && values->n < plan->n_values)
+        BELL_TRY(add_n(values, (int64_t)values->list[plan->first].bits));
+    n = plan->n_values - (uint32_t)__builtin_popcount(plan->symbols);
+    for (rest = plan->symbols; rest; rest &= rest - 1)
+        plan->counts->now[__builtin_ctz(rest)] =
+            (int64_t)values->list[n++].bits;
+    return place_sized(plan);
+}
+
 bell_status
 rt_sizes_place_most(struct rt_plan *plan)
 {
@@ -408,6 +411,6 @@ rt_sizes_place_most(struct rt_plan *plan)
 
     assert(plan->symbols);
     memcpy(c->now, c->most, sizeof(c->now));
-    BELL_TRY(rt_sizes_place(plan));
+    BELL_TRY(place_sized(plan));
     return count_most_elems(plan);
 }

@@ -34,10 +34,6 @@ BELL_MUST_CHECK bell_status rt_sizes_count(struct rt_plan *plan,
  * buffers get their sizes. */
 BELL_MUST_CHECK bell_status rt_sizes_take(struct tensor_runtime *rt,
                                           struct rt_plan *plan);
-/* Gives the plan's buffers the sizes that the symbols make, and a place in
- * scratch memory: another one where they have not been so great, or are much
- * smaller now. */
-BELL_MUST_CHECK bell_status rt_sizes_place(struct rt_plan *plan);
 /* They become what they can be at most. */
 BELL_MUST_CHECK bell_status rt_sizes_place_most(struct rt_plan *plan);
 

@@ -69,9 +69,11 @@ has_exact_steps(const struct tensor_runtime *rt)
     return has_wgmma(rt) && rt->values.has_product;
 }
 
-bool
-rt_vary_takes(const struct tensor_runtime *rt, const struct rt_value *v,
-              uint32_t step)
+/* May value v of the graph be an argument that is divided so (as in
+ * rt_plan.steps)? */
+static bool
+takes_step(const struct tensor_runtime *rt, const struct rt_value *v,
+           uint32_t step)
 {
     if (!rt_vary_may(v))
         return false;
@@ -98,7 +100,7 @@ fits_value(const struct tensor_runtime *rt, const struct rt_plan *plan,
 {
     const struct rt_value *v = &rt->values.list[i];
 
-    return plan->steps[i] ? rt_vary_takes(rt, v, plan->steps[i])
+    return plan->steps[i] ? takes_step(rt, v, plan->steps[i])
                           : v->bits == plan->values[i].bits && !is_forced(v);
 }
 

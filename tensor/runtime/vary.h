@@ -91,11 +91,6 @@ bool rt_vary_fits(const struct tensor_runtime *rt, const struct rt_plan *plan);
 /* May the number be an argument, from what it is and is used for? */
 bool rt_vary_may(const struct rt_value *v);
 
-/* May value v of the graph be an argument that is divided so (as in
- * rt_plan.steps)? */
-bool rt_vary_takes(const struct tensor_runtime *rt, const struct rt_value *v,
-                   uint32_t step);
-
 /* Fills in which values are to be arguments of a new plan that follows those
  * from number `first` on (RT_NO_PLAN: none), for the values looked up. */
 BELL_MUST_CHECK bell_status rt_vary_choose(struct tensor_runtime *rt,
