@@ -2,6 +2,7 @@
 #include "base/regular_file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,4 +59,24 @@ regular_file_open(const char *path, struct regular_file *out_file)
                                       .device = (uint64_t)st.st_dev,
                                       .inode = (uint64_t)st.st_ino};
     return BELL_OK;
+}
+
+bell_status
+regular_file_map(const char *path, void **out_map, size_t *out_bytes)
+{
+    bell_status status = BELL_OK;
+    struct regular_file file;
+
+    BELL_TRY(regular_file_open(path, &file));
+    if (file.size_bytes == 0) {
+        status = bell_fail(BELL_E_IO, "%s: is empty", path);
+    } else {
+        *out_bytes = (size_t)file.size_bytes;
+        *out_map = mmap(NULL, *out_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE,
+                        file.fd, 0);
+        if (*out_map == MAP_FAILED)
+            status = bell_fail_file(path, "cannot map");
+    }
+    close(file.fd);
+    return status;
 }

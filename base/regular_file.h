@@ -3,6 +3,7 @@
 #ifndef BELL_BASE_REGULAR_FILE_H
 #define BELL_BASE_REGULAR_FILE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -19,5 +20,10 @@ struct regular_file {
  * BELL_E_PERMISSION. Messages begin with the path. */
 BELL_MUST_CHECK bell_status regular_file_open(const char *path,
                                               struct regular_file *out_file);
+
+/* The bytes of such a file, which is not empty, for munmap: what is stored
+ * there changes no file. */
+BELL_MUST_CHECK bell_status regular_file_map(const char *path, void **out_map,
+                                             size_t *out_bytes);
 
 #endif

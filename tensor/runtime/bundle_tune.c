@@ -7,7 +7,6 @@
  */
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/regular_file.h"
@@ -288,25 +287,6 @@ tune_file(struct tuning *t, struct bell_context *ctx, const char *out_path,
                              : status;
 }
 
-static bell_status
-map_bundle_file(const char *path, void **out_map, size_t *out_bytes)
-{
-    bell_status status = BELL_OK;
-    struct regular_file file;
-
-    BELL_TRY(regular_file_open(path, &file));
-    if (file.size_bytes == 0) {
-        status = bell_fail(BELL_E_IO, "%s: is empty", path);
-    } else {
-        *out_bytes = (size_t)file.size_bytes;
-        *out_map = mmap(NULL, *out_bytes, PROT_READ, MAP_PRIVATE, file.fd, 0);
-        if (*out_map == MAP_FAILED)
-            status = bell_fail_file(path, "cannot map");
-    }
-    close(file.fd);
-    return status;
-}
-
 bell_status
 tensor_tune_bundle(struct bell_context *ctx, const char *path,
                    const char *out_path, uint32_t *out_n_new)
@@ -317,7 +297,7 @@ tensor_tune_bundle(struct bell_context *ctx, const char *path,
     uint32_t i;
     void *map;
 
-    BELL_TRY(map_bundle_file(path, &map, &n_bytes));
+    BELL_TRY(regular_file_map(path, &map, &n_bytes));
     status = bundle_file_open(map, n_bytes, &t.file);
     if (status == BELL_OK)
         status = rt_wait(t.rt, t.rt->last_value);

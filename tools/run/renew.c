@@ -2,10 +2,8 @@
  * DATA stays as it is; checksums are made again. */
 #include "tools/run/renew.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/regular_file.h"
@@ -68,20 +66,12 @@ bell_status
 run_renew(const char *bundle, const char *weights,
           const struct bundle_check *check, const char *to)
 {
-    struct regular_file file;
     bell_status status;
+    size_t n_bytes;
     void *map;
-    int error;
 
-    BELL_TRY(regular_file_open(bundle, &file));
-    map = mmap(NULL, file.size_bytes ? (size_t)file.size_bytes : 1,
-               PROT_READ | PROT_WRITE, MAP_PRIVATE, file.fd, 0);
-    error = errno;
-    close(file.fd);
-    if (map == MAP_FAILED)
-        return bell_fail_errno(BELL_E_IO, error, "%s: %s", bundle,
-                               strerror(error));
-    status = renew(map, (size_t)file.size_bytes, bundle, weights, check, to);
-    munmap(map, file.size_bytes ? (size_t)file.size_bytes : 1);
+    BELL_TRY(regular_file_map(bundle, &map, &n_bytes));
+    status = renew(map, n_bytes, bundle, weights, check, to);
+    munmap(map, n_bytes);
     return status;
 }
