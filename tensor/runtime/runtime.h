@@ -274,8 +274,8 @@ BELL_MUST_CHECK bell_status rt_compile(struct tensor_runtime *rt,
  * more than max_ops ops. Several threads at once, each its own job. */
 BELL_MUST_CHECK bell_status rt_compile_job(struct rt_job *job);
 /* The same of n jobs, by as many threads as the process may use: each has its
- * status and error. One whose schedule is none of its kernel's is compiled as
- * the rules choose, but where `made` asks. */
+ * status and error. One whose schedule does not fit its kernel is compiled as
+ * the rules choose, unless `made` asks. */
 void rt_compile_jobs(struct rt_job *const *jobs, uint32_t n);
 BELL_MUST_CHECK bell_status rt_create_program(struct tensor_runtime *rt,
                                               const struct rt_job *job,

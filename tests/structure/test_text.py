@@ -148,8 +148,7 @@ UNTOLD = {
     ('sim/nv/rm/rm_memory.c', 'map_aligned'): 'the caller tells errno',
     ('sim/nv/rm/rm_memory.c', 'revoke_mappings'): 'works without',
     ('sim/nv/sim_nv.c', 'make_memory_file'): 'the caller tells errno',
-    ('tensor/runtime/compile.c', 'run_pool'): 'works with fewer threads',
-    ('tensor/runtime/search.c', 'compile_batch'): 'works with fewer threads',
+    ('tensor/runtime/compile.c', 'rt_compile_jobs'): 'works with fewer threads',
     ('tools/bench/bench_host.c', 'time_handoffs'): 'measures nothing',
     ('tools/burn/burn.c', 'burn_all'): 'burns one after the other',
 }
