@@ -1133,6 +1133,8 @@ build_plan(struct planner *p, const struct uop **roots, uint32_t n_roots,
     BELL_TRY(sched_attend(&p->s, roots, n_roots));
     BELL_TRY(sched_attend_roles(&p->s, roots, n_roots, &roles));
     BELL_TRY(sched_split(&p->s, roots, n_roots, roles));
+    arena_fini(&p->s.scratch); /* of the graph as it was before */
+    arena_init(&p->s.scratch);
     BELL_TRY(uop_validate_pass(p->s.g, roots, n_roots, UOP_STAGE_T,
                                "splitting reductions"));
     return schedule_nodes(p, roots, n_roots, plan);
