@@ -919,7 +919,7 @@ check_layout(const struct uop_graph *g, const struct uop *u)
 
     BELL_TRY(check_like(u, 0, SAME_DTYPE));
     BELL_TRY(check_shapes(g, u));
-    if (!shape || u->arg.i < 0 || (u->arg.i & 3) == 3 ||
+    if (!shape || u->arg.i < -4 || (u->arg.i & 3) == 3 ||
         u->arg.i >> 2 > (int64_t)shape->n)
         return uop_bad(u, "is of an axis of the mesh and one of its own");
     return BELL_OK;

@@ -50,6 +50,8 @@ extern "C" {
 #endif
 
 struct bell_context;
+struct bell_optimizer;
+struct bell_state;
 struct bell_tensor;
 
 /* The most axes of a mesh, places of a context, and bytes of a name. */
@@ -84,13 +86,17 @@ BELL_API struct bell_tensor *bell_shard(struct bell_tensor *t,
 BELL_API struct bell_tensor *bell_replicate(struct bell_tensor *t,
                                             const char *mesh_axis);
 
+/* A layout of gradients that bell_optimizer_accumulate left. */
+#define BELL_MESH_TERMS (-2)
+
 /* Where a tensor is. */
 struct bell_layout {
     uint32_t struct_size; /* sizeof(struct bell_layout), set by the caller */
     uint32_t n_axes;      /* of the mesh */
     int64_t sizes[BELL_MESH_AXES]; /* of these axes, in places */
     /* The axis of the tensor that is split along that of the mesh; -1: it is
-     * whole. Axes that the mesh does not have are 1 place, -1. */
+     * whole; BELL_MESH_TERMS: each place has a term of a sum, the tensor.
+     * Axes that the mesh does not have are 1 place, -1. */
     int32_t axes[BELL_MESH_AXES];
     uint64_t place_bytes; /* that each place has, or will have */
 };
@@ -99,6 +105,64 @@ struct bell_layout {
  * Fields beyond out_layout->struct_size stay. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_layout_of(struct bell_tensor *t, struct bell_layout *out_layout);
+
+/* ---- training ------------------------------------------------------------ */
+
+/* What places along an axis of the mesh share out among them, each a part:
+ * ZeRO's stages (Rajbhandari et al., 2019, arXiv:1910.02054). Each includes
+ * those before it. */
+enum bell_shard_kind {
+    /* The optimiser's states. Gradients are added up in parts, each place moves
+     * its part of a parameter, and these are gathered: as many bytes as adding
+     * up gradients. */
+    BELL_SHARD_STATES = 1,
+    /* Also gradients that bell_optimizer_accumulate computes. */
+    BELL_SHARD_GRADIENTS = 2,
+    /* Also parameters, which are gathered where they are used: FSDP. */
+    BELL_SHARD_PARAMS = 3
+};
+
+/* Splits the optimiser's tensors along an axis of the mesh, for all steps and
+ * groups from now on. The axis of a parameter is the one that it is split along
+ * already; or the first of those that leave the least room unused, and are not
+ * split along another axis of the mesh. Parameters of one element stay
+ * whole. Values stay what they are. Once, and not in a function that is
+ * captured; also while the context has one device, where it changes nothing.
+ *
+ *     bell_adam_create(params.tensors, params.n, &options, &opt);
+ *     bell_optimizer_shard(opt, "data", BELL_SHARD_PARAMS);
+ *
+ * BELL_E_INVALID: the mesh has no such axis, no such kind, a second time. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_optimizer_shard(struct bell_optimizer *opt, const char *mesh_axis,
+                     enum bell_shard_kind kind);
+
+/* Which parameters are split, and how. */
+struct bell_shard_rule {
+    const char *pattern;   /* of names; '*' is any number of characters */
+    const char *mesh_axis; /* NULL: what is named so stays as it is */
+    int64_t axis;          /* of the tensor; negative: from the last one */
+};
+
+/* Splits the tensors of a list by their names: tensor parallel layers, say.
+ *
+ *     static const struct bell_shard_rule rules[] = {
+ *         {"layers.*.up.*", "model", 0},
+ *         {"layers.*.down.weight", "model", 1},
+ *     };
+ *
+ *     bell_module_state(&net_type, &net, NULL, &state);
+ *     bell_state_shard(&state, rules, 2);
+ *
+ * A name takes the first rule that it matches for each axis of the mesh; one
+ * without an axis of the mesh ends its list. Tensors are changed where they
+ * are, and realized; numbers have no layout. Before optimisers are made, whose
+ * states take the layouts of parameters. Not in a function that is captured.
+ * BELL_E_INVALID, and nothing is changed: a pattern that no name matches, which
+ * the message tells; an axis that a tensor or the mesh does not have. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_state_shard(const struct bell_state *state,
+                 const struct bell_shard_rule *rules, uint32_t n);
 
 #ifdef __cplusplus
 }

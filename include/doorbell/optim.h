@@ -207,7 +207,9 @@ BELL_API struct bell_tensor *bell_optimizer_scale(struct bell_optimizer *opt,
 BELL_API void bell_optimizer_zero_grad(struct bell_optimizer *opt);
 /* Computes the gradients so far, the n tensors of `also` and what bell_assign
  * left: between the parts of a batch whose gradients add up, to keep no more
- * than a part in memory. Queued, does not wait. */
+ * than a part in memory. On several devices each keeps what its part of the
+ * batch gives: nothing is exchanged before the step, or before a gradient is
+ * read (doorbell/mesh.h). Queued, does not wait. */
 BELL_API BELL_MUST_CHECK bell_status bell_optimizer_accumulate(
     struct bell_optimizer *opt, struct bell_tensor *const *also, uint32_t n);
 /* Moves every parameter that has a gradient, and computes in one go: the

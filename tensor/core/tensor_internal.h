@@ -48,10 +48,19 @@ enum tensor_role {
 
 /* Along an axis of a mesh place c has the elements c * chunk .. (c + 1) * chunk
  * - 1 of each `block` of a tensor, as far as they are there, in room for
- * `chunk`. 0: it has all. */
+ * `chunk`. 0: it has all, or, where `block` is TENSOR_TERMS, a term of each
+ * element: the value is the sum of all places'. */
 struct tensor_part {
     uint64_t chunk, block;
 };
+
+#define TENSOR_TERMS 1
+
+static inline bool
+tensor_part_is_terms(const struct tensor_part *part)
+{
+    return part->chunk == 0 && part->block == TENSOR_TERMS;
+}
 
 /* A leaf: elements in device memory, row-major. UOP_BUFFER's arg.data.
  *
@@ -380,6 +389,10 @@ struct tensor_buffer *tensor_buffer_of(const struct bell_tensor *t);
 
 /* Makes `t` denote another node, of any shape. */
 void tensor_set_node(struct bell_tensor *t, const struct uop *uop);
+/* u, of the shape of `like`, split among devices as the memory of that is; u
+ * with one device, or where `like` is not in memory. */
+const struct uop *tensor_lay_as(const struct bell_tensor *like,
+                                const struct uop *u);
 /* Sets t->grad's node; false when out of memory. */
 bool tensor_set_grad(struct bell_tensor *t, const struct uop *uop);
 

@@ -217,6 +217,7 @@ take_state_values(struct match *m, struct bell_tensor **values)
                               bell_dtype_of(t));
         if (bell_is_error(values[i]))
             return bell_context_status(bell_context_of(t));
+        tensor_set_node(values[i], tensor_lay_as(t, tensor_node(values[i])));
     }
     return BELL_OK;
 }

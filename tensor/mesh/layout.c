@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "tensor/core/node.h"
+
 /* One axis of the mesh, of several places, at one node. */
 struct looked_at {
     const struct uop_graph *g;
@@ -50,7 +52,8 @@ mesh_layout_parts(const struct tensor_mesh *mesh, const struct uop_dims *shape,
         int axis = layout->at[k];
         uint64_t inner;
 
-        assert(axis != MESH_PARTIAL);
+        if (axis == MESH_PARTIAL)
+            parts[k].block = TENSOR_TERMS;
         if (axis < 0)
             continue;
         inner = (uint64_t)inner_of(shape, (uint32_t)axis);
@@ -58,6 +61,37 @@ mesh_layout_parts(const struct tensor_mesh *mesh, const struct uop_dims *shape,
         parts[k].chunk =
             (uint64_t)mesh_part_of(shape->d[axis], mesh->sizes[k]) * inner;
     }
+}
+
+const struct uop *
+mesh_lay(struct bell_context *ctx, const struct uop *u, uint32_t k, int axis)
+{
+    union uop_arg arg = {.i = mesh_layout_arg(k, axis)};
+
+    if (tn_bad(u) || ctx->mesh->sizes[k] == 1 || tn_numel(ctx, u) == 0)
+        return u;
+    return uop_new_shaped(&ctx->graph, UOP_LAYOUT, u->dtype, arg, &u, 1,
+                          tn_shape(ctx, u));
+}
+
+const struct uop *
+tensor_lay_as(const struct bell_tensor *like, const struct uop *u)
+{
+    const struct uop *old = tensor_at(like)->uop;
+    struct bell_context *ctx = tensor_at(like)->ctx;
+    const struct tensor_buffer *buf;
+    struct mesh_layout layout;
+    uint32_t k;
+
+    if (!ctx->mesh || old->op != UOP_BUFFER)
+        return u;
+    buf = (const struct tensor_buffer *)(uintptr_t)old->arg.data;
+    layout = mesh_parts_layout(ctx->mesh, tn_shape(ctx, old), buf->parts);
+    for (k = 0; k < ctx->mesh->n_axes; k++) {
+        if (layout.at[k] >= 0)
+            u = mesh_lay(ctx, u, k, layout.at[k]);
+    }
+    return u;
 }
 
 struct mesh_layout
@@ -68,6 +102,8 @@ mesh_parts_layout(const struct tensor_mesh *mesh, const struct uop_dims *shape,
     uint32_t k, i;
 
     for (k = 0; k < mesh->n_axes; k++) {
+        if (tensor_part_is_terms(&parts[k]))
+            layout.at[k] = MESH_PARTIAL;
         for (i = 0; parts[k].chunk && i < shape->n; i++) {
             uint64_t inner = (uint64_t)inner_of(shape, i);
 
@@ -230,21 +266,28 @@ rule_along(struct looked_at *l, int axis)
                                          : "it is sorted along that axis");
 }
 
-/* A value takes the layout of the memory that it is stored to. */
+/* A value takes the layout of the memory that it is stored to. It cannot
+ * be stored to terms of a sum. */
 static void
 rule_assign(struct looked_at *l)
 {
     l->in[0] = l->in[1] = l->out = l->src[0];
     l->why = "what it is stored to is whole";
+    if (l->src[0] == MESH_PARTIAL)
+        be_whole(l, "an assignment to a part");
 }
 
 static void
 rule_layout(struct looked_at *l)
 {
+    int axis = mesh_layout_axis(l->u->arg.i);
+
     keep_source(l);
-    if (l->k == (uint32_t)(l->u->arg.i & 3))
-        l->in[0] = l->out = (int)(l->u->arg.i >> 2) - 1;
-    else if (l->src[0] >= 0 && l->src[0] == (int)(l->u->arg.i >> 2) - 1)
+    if (axis == MESH_PARTIAL)
+        return;
+    if (l->k == mesh_layout_mesh_axis(l->u->arg.i))
+        l->in[0] = l->out = axis;
+    else if (l->src[0] >= 0 && l->src[0] == axis)
         be_whole(l, "its axis is split along another one of the mesh");
     l->why = l->why ? l->why : "bell_shard or bell_replicate";
 }

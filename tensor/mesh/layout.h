@@ -39,11 +39,25 @@ void mesh_rule_of(const struct tensor_mesh *mesh, const struct uop_graph *g,
                   const struct uop *u, const struct mesh_layout *src,
                   struct mesh_rule *out);
 
-/* arg of LAYOUT. */
+/* arg of LAYOUT. With MESH_PARTIAL, terms of a sum stay terms, and memory has
+ * them; other values are left as they are. */
 static inline int64_t
 mesh_layout_arg(uint32_t k, int axis)
 {
-    return (int64_t)(axis + 1) << 2 | (int64_t)k;
+    return (int64_t)(axis + 1) * 4 + (int64_t)k;
+}
+
+/* Its axis of the mesh, and what the value becomes along that. */
+static inline uint32_t
+mesh_layout_mesh_axis(int64_t arg)
+{
+    return (uint32_t)(arg & 3);
+}
+
+static inline int
+mesh_layout_axis(int64_t arg)
+{
+    return (int)((arg - (arg & 3)) / 4) - 1;
 }
 
 /* The elements of an axis that each place has room for: the last ones' may be
@@ -54,9 +68,8 @@ mesh_part_of(int64_t size, uint32_t n_places)
     return (size + n_places - 1) / n_places;
 }
 
-/* Between layouts of a tensor of that shape, of which nothing is partial, and
- * what places have of its elements, which does not depend on how these are
- * shaped. */
+/* Between layouts of a tensor of that shape and what places have of its
+ * elements, which does not depend on how these are shaped. */
 void mesh_layout_parts(const struct tensor_mesh *mesh,
                        const struct uop_dims *shape,
                        const struct mesh_layout *layout,
@@ -66,6 +79,11 @@ void mesh_layout_parts(const struct tensor_mesh *mesh,
 BELL_MUST_CHECK bell_status
 mesh_parts_of(const struct bell_context *ctx, const struct uop *const *nodes,
               size_t n, struct tensor_part (*parts)[BELL_MESH_AXES]);
+
+/* u with a LAYOUT along axis k of the mesh, of the context's graph: an axis of
+ * u, MESH_WHOLE or MESH_PARTIAL. u itself where there is nothing to split. */
+const struct uop *mesh_lay(struct bell_context *ctx, const struct uop *u,
+                           uint32_t k, int axis);
 
 struct mesh_layout
 mesh_parts_layout(const struct tensor_mesh *mesh, const struct uop_dims *shape,

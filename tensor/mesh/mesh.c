@@ -121,29 +121,30 @@ bell_mesh_set(struct bell_context *ctx, const int64_t *sizes, uint32_t n,
 
 /* ---- layouts ------------------------------------------------------------- */
 
-/* The number of an axis by its name; -1 after a failure. */
-static int
-find_axis(struct bell_context *ctx, const char *call, const char *name)
+bell_status
+mesh_find_axis(struct bell_context *ctx, const char *call, const char *name,
+               uint32_t *out_k)
 {
     const struct tensor_mesh *mesh = mesh_of(ctx);
     char known[(BELL_MESH_NAME + 4) * BELL_MESH_AXES] = "";
     size_t used = 0;
     uint32_t k;
 
-    if (!mesh || !name) {
-        tensor_fail(ctx, call, mesh ? BELL_BAD_MISSING : BELL_E_NO_MEMORY,
-                    mesh ? "the axis of the mesh is NULL" : "out of memory");
-        return -1;
-    }
+    if (!mesh || !name)
+        return bell_fail_at(
+            call, mesh ? BELL_BAD_MISSING : BELL_E_NO_MEMORY, "%s: %s", call,
+            mesh ? "the axis of the mesh is NULL" : "out of memory");
     for (k = 0; k < mesh->n_axes; k++) {
-        if (strcmp(mesh->names[k], name) == 0)
-            return (int)k;
+        if (strcmp(mesh->names[k], name) == 0) {
+            *out_k = k;
+            return BELL_OK;
+        }
         used += (size_t)snprintf(known + used, sizeof(known) - used, "%s'%s'",
                                  k ? ", " : "", mesh->names[k]);
     }
-    tensor_fail(ctx, call, BELL_BAD_VALUE,
-                "the mesh has no axis '%.40s'; it has %s", name, known);
-    return -1;
+    return bell_fail_at(call, BELL_BAD_VALUE,
+                        "%s: the mesh has no axis '%.40s'; it has %s", call,
+                        name, known);
 }
 
 /* With one place, or nothing to split, the value is all there is to it. */
@@ -152,14 +153,9 @@ with_layout(struct bell_tensor *t, const char *call, uint32_t k, int axis)
 {
     struct bell_context *ctx = tensor_at(t)->ctx;
     const struct uop *u = tensor_node(t);
-    union uop_arg arg = {.i = mesh_layout_arg(k, axis)};
 
     ctx->mesh->is_used = true;
-    if (tn_bad(u) || ctx->mesh->sizes[k] == 1 || tn_numel(ctx, u) == 0)
-        return tensor_new(ctx, call, u);
-    return tensor_new(ctx, call,
-                      uop_new_shaped(&ctx->graph, UOP_LAYOUT, u->dtype, arg, &u,
-                                     1, tn_shape(ctx, u)));
+    return tensor_new(ctx, call, mesh_lay(ctx, u, k, axis));
 }
 
 struct bell_tensor *
@@ -167,14 +163,14 @@ bell_shard(struct bell_tensor *t, const char *mesh_axis, int64_t axis)
 {
     struct bell_tensor *out;
     struct bell_context *ctx;
-    int k, at;
+    uint32_t k;
+    int at;
 
     if (!tensor_check(__func__, t, &out))
         return out;
     ctx = tensor_at(t)->ctx;
-    k = find_axis(ctx, __func__, mesh_axis);
-    if (k < 0)
-        return ctx->error_tensor;
+    if (mesh_find_axis(ctx, __func__, mesh_axis, &k) != BELL_OK)
+        return tensor_fail_told(ctx);
     if (tensor_at(t)->shape->n == 0)
         return tensor_fail(ctx, __func__, BELL_BAD_SHAPE,
                            "a tensor of shape () has no axis to split");
@@ -183,21 +179,22 @@ bell_shard(struct bell_tensor *t, const char *mesh_axis, int64_t axis)
         return ctx->error_tensor;
     if (tensor_at(t)->shape->d[at] == 1) /* nothing to split */
         return tensor_new(ctx, __func__, tensor_node(t));
-    return with_layout(t, __func__, (uint32_t)k, at);
+    return with_layout(t, __func__, k, at);
 }
 
 struct bell_tensor *
 bell_replicate(struct bell_tensor *t, const char *mesh_axis)
 {
     struct bell_tensor *out;
-    int k;
+    struct bell_context *ctx;
+    uint32_t k;
 
     if (!tensor_check(__func__, t, &out))
         return out;
-    k = find_axis(tensor_at(t)->ctx, __func__, mesh_axis);
-    if (k < 0)
-        return tensor_at(t)->ctx->error_tensor;
-    return with_layout(t, __func__, (uint32_t)k, MESH_WHOLE);
+    ctx = tensor_at(t)->ctx;
+    if (mesh_find_axis(ctx, __func__, mesh_axis, &k) != BELL_OK)
+        return tensor_fail_told(ctx);
+    return with_layout(t, __func__, k, MESH_WHOLE);
 }
 
 bell_status

@@ -26,6 +26,12 @@ mesh_coord(const struct tensor_mesh *mesh, uint32_t k, uint32_t place)
     return place / mesh->strides[k] % mesh->sizes[k];
 }
 
+/* The number of the context's axis of that name. The context gets a mesh of a
+ * single place where it has none. */
+BELL_MUST_CHECK bell_status mesh_find_axis(struct bell_context *ctx,
+                                           const char *call, const char *name,
+                                           uint32_t *out_k);
+
 /* A mesh of n places along one axis, "data". */
 void mesh_init(struct tensor_mesh *mesh, uint32_t n_places);
 

@@ -542,7 +542,8 @@ lay_leaf(struct splitter *s, node u, struct mesh_rule *rule)
 
     while (leaf->op == UOP_LAYOUT)
         leaf = leaf->src[0];
-    if (u->op != UOP_LAYOUT || leaf->op != UOP_BUFFER)
+    if (u->op != UOP_LAYOUT || leaf->op != UOP_BUFFER ||
+        mesh_layout_axis(u->arg.i) == MESH_PARTIAL)
         return NULL;
     buf = (struct tensor_buffer *)(uintptr_t)leaf->arg.data;
     if (!buf->held || uop_shape(s->from, leaf) != shape)
@@ -863,6 +864,19 @@ note_copies(struct splitter *s, const struct uop *const *list, size_t n,
     host_free(seen);
 }
 
+/* May a root's terms along axis k of the mesh stay where they are? */
+static bool
+keeps_terms(node root, uint32_t k)
+{
+    while (root->op == UOP_LAYOUT) {
+        if (mesh_layout_axis(root->arg.i) == MESH_PARTIAL &&
+            mesh_layout_mesh_axis(root->arg.i) == k)
+            return true;
+        root = root->src[0];
+    }
+    return root->op == UOP_BUFFER; /* memory stays as it is */
+}
+
 bell_status
 mesh_split(const struct bell_context *ctx, const struct uop *const *roots,
            size_t n, bool tells, struct uop_graph *to, const struct uop **nodes,
@@ -890,7 +904,7 @@ mesh_split(const struct bell_context *ctx, const struct uop *const *roots,
     for (i = 0; s.made && i < n && !to->failed; i++) {
         layouts[i] = s.made[roots[i]->id].layout;
         for (k = 0; k < BELL_MESH_AXES; k++) {
-            if (layouts[i].at[k] == MESH_PARTIAL)
+            if (layouts[i].at[k] == MESH_PARTIAL && !keeps_terms(roots[i], k))
                 layouts[i].at[k] = MESH_WHOLE;
         }
         nodes[i] = lay(&s, roots[i], &layouts[i], NULL);
@@ -906,6 +920,7 @@ mesh_split(const struct bell_context *ctx, const struct uop *const *roots,
     if (s.bad_store)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "a part is assigned of a tensor that is split along "
-                         "an axis of the part: bell_replicate it first");
+                         "an axis of the part, or of gradients that are added "
+                         "up later: bell_replicate it first");
     return uop_graph_status(to);
 }

@@ -101,9 +101,9 @@ struct mesh_copies {
 
 /* Makes the graph of a place, in `to`, which is empty: nodes[i] is what it does
  * of roots[i], nodes of the context's graph, and layouts[i] where that lies,
- * with nothing partial. `tells`: what is exchanged goes to BELL_DEBUG=mesh.
- * copies (NULL: not wanted) is empty. BELL_E_UNSUPPORTED: a root needs what
- * there is on one device only. */
+ * with nothing partial but under a LAYOUT that says so. `tells`: what is
+ * exchanged goes to BELL_DEBUG=mesh. copies (NULL: not wanted) is empty.
+ * BELL_E_UNSUPPORTED: a root needs what there is on one device only. */
 BELL_MUST_CHECK bell_status mesh_split(const struct bell_context *ctx,
                                        const struct uop *const *roots, size_t n,
                                        bool tells, struct uop_graph *to,

@@ -132,6 +132,35 @@ mesh_memory_free(struct rt_places *places, struct tensor_buffer *buf)
     buf->device_mem = NULL;
 }
 
+/* Does the place have what an earlier one has? */
+static bool
+is_again(const struct tensor_mesh *mesh, const struct tensor_buffer *buf,
+         uint32_t place)
+{
+    uint32_t k;
+
+    for (k = 0; k < mesh->n_axes; k++) {
+        if (!buf->parts[k].chunk && mesh_coord(mesh, k, place) &&
+            !tensor_part_is_terms(&buf->parts[k]))
+            return true;
+    }
+    return false;
+}
+
+/* Is the place the first of those that have terms of the same elements? */
+static bool
+is_first_term(const struct tensor_mesh *mesh, const struct tensor_buffer *buf,
+              uint32_t place)
+{
+    uint32_t k;
+
+    for (k = 0; k < mesh->n_axes; k++) {
+        if (tensor_part_is_terms(&buf->parts[k]) && mesh_coord(mesh, k, place))
+            return false;
+    }
+    return true;
+}
+
 /* Memory that was another's may still be used by what is queued: all of that is
  * waited for. */
 bell_status
@@ -153,6 +182,7 @@ mesh_memory_write(struct rt_places *places, const struct tensor_mesh *mesh,
     for (i = 0; i < places->n && status == BELL_OK; i++) {
         if (parts.n)
             copy_part(&parts, i, buf, (uint8_t *)(uintptr_t)src, part, true);
+        assert(is_first_term(mesh, buf, i)); /* nobody writes terms */
         status = rt_wait(places->list[i], places->list[i]->last_value);
         if (status == BELL_OK)
             status = hcq_buffer_write(memory_at(buf, i), 0,
@@ -184,6 +214,74 @@ mesh_memory_settle(struct tensor_buffer *buf)
     return BELL_OK;
 }
 
+/* Adds the n elements at `from` to those at `sum`, which are of that dtype, or,
+ * of a narrower float, float32; the first ones are copied. */
+static void
+add_terms(enum uop_dtype dtype, void *sum, const uint8_t *from, uint64_t n,
+          bool is_first)
+{
+    size_t elem = uop_dtype_infos[dtype].size_bytes;
+    uint64_t i, bits;
+    double term;
+
+    assert(uop_dtype_infos[dtype].is_float);
+    for (i = 0; i < n; i++) {
+        bits = 0;
+        memcpy(&bits, from + i * elem, elem);
+        term = uop_float_value(dtype, bits);
+        if (is_first && dtype == UOP_F64)
+            ((double *)sum)[i] = term;
+        else if (is_first)
+            ((float *)sum)[i] = (float)term;
+        else if (dtype == UOP_F64)
+            ((double *)sum)[i] += term;
+        else
+            ((float *)sum)[i] += (float)term;
+    }
+}
+
+static void
+round_terms(enum uop_dtype dtype, const void *sum, uint8_t *out, uint64_t n)
+{
+    size_t elem = uop_dtype_infos[dtype].size_bytes;
+    uint64_t i, bits;
+
+    for (i = 0; i < n; i++) {
+        bits = uop_float_bits(dtype, dtype == UOP_F64
+                                         ? ((const double *)sum)[i]
+                                         : (double)((const float *)sum)[i]);
+        memcpy(out + i * elem, &bits, elem);
+    }
+}
+
+/* A place's part, added to that of all other places that have terms of it: in
+ * the order of places, as collectives do. `part` and `sum` have room. */
+static bell_status
+read_part(struct rt_places *places, const struct tensor_mesh *mesh,
+          struct tensor_buffer *buf, uint32_t place, uint64_t n_bytes,
+          void *part, void *sum)
+{
+    uint64_t n = n_bytes / uop_dtype_infos[buf->dtype].size_bytes;
+    uint32_t i, k;
+
+    for (i = place; i < (sum ? places->n : place + 1); i++) {
+        bool is_term = true;
+
+        for (k = 0; k < mesh->n_axes; k++)
+            is_term &= tensor_part_is_terms(&buf->parts[k]) ||
+                       mesh_coord(mesh, k, i) == mesh_coord(mesh, k, place);
+        if (!is_term)
+            continue;
+        BELL_TRY(rt_wait(places->list[i], places->list[i]->last_value));
+        BELL_TRY(hcq_buffer_read(memory_at(buf, i), 0, part, n_bytes));
+        if (sum)
+            add_terms(buf->dtype, sum, part, n, i == place);
+    }
+    if (sum)
+        round_terms(buf->dtype, sum, part, n);
+    return BELL_OK;
+}
+
 /* Places that have the same part as an earlier one are not asked. */
 bell_status
 mesh_memory_read(struct rt_places *places, const struct tensor_mesh *mesh,
@@ -191,30 +289,32 @@ mesh_memory_read(struct rt_places *places, const struct tensor_mesh *mesh,
 {
     uint64_t n_bytes = mesh_place_bytes(mesh, buf);
     uint8_t *part = NULL;
+    void *sum = NULL;
     bell_status status = BELL_OK;
     struct mesh_parts parts;
-    uint32_t i, k;
+    bool has_terms = false;
+    uint32_t i;
 
     find_parts(mesh, buf, &parts);
-    if (parts.n) {
+    for (i = 0; i < mesh->n_axes; i++)
+        has_terms |= tensor_part_is_terms(&buf->parts[i]);
+    if (parts.n)
         part = host_alloc(n_bytes + 1);
-        if (!part)
-            return bell_fail(BELL_E_NO_MEMORY, "out of memory reading");
-    }
+    if (has_terms)
+        sum = host_alloc(n_bytes / uop_dtype_infos[buf->dtype].size_bytes *
+                             sizeof(double) +
+                         1);
+    if ((parts.n && !part) || (has_terms && !sum))
+        status = bell_fail(BELL_E_NO_MEMORY, "out of memory reading");
     for (i = 0; i < places->n && status == BELL_OK; i++) {
-        bool again = false;
-
-        for (k = 0; k < mesh->n_axes; k++)
-            again |= !buf->parts[k].chunk && mesh_coord(mesh, k, i);
-        if (again)
+        if (is_again(mesh, buf, i) || !is_first_term(mesh, buf, i))
             continue;
-        status = rt_wait(places->list[i], places->list[i]->last_value);
-        if (status == BELL_OK)
-            status = hcq_buffer_read(memory_at(buf, i), 0, parts.n ? part : dst,
-                                     n_bytes);
+        status =
+            read_part(places, mesh, buf, i, n_bytes, parts.n ? part : dst, sum);
         if (status == BELL_OK && parts.n)
             copy_part(&parts, i, buf, dst, part, false);
     }
     host_free(part);
+    host_free(sum);
     return status;
 }

@@ -23,6 +23,7 @@ struct optim_param {
     struct bell_tensor *t; /* not owned */
     struct bell_tensor *states[OPTIM_STATES];
     uint32_t group;
+    int axis; /* that is split by optim_shards, or MESH_WHOLE */
 };
 
 /* What a scaler keeps on the device: tensors of shape (), owned. */
@@ -46,6 +47,7 @@ struct bell_optimizer {
     uint32_t n, n_states, n_groups;
     struct bell_schedule schedule; /* constant: none */
     struct optim_scaler scaler;
+    struct optim_shards shards;
     double clip_norm, clip_value; /* 0: not */
     double t;                     /* steps done */
     uint32_t refcount;            /* its user, and what replays its steps */
@@ -71,6 +73,15 @@ optim_works(const char *call, const struct bell_optimizer *opt)
 {
     BELL_TRY(optim_usable(call, opt));
     return tensor_context_usable(call, opt->ctx);
+}
+
+bell_status
+optim_context(const char *call, const struct bell_optimizer *opt,
+              struct bell_context **out_ctx)
+{
+    BELL_TRY(optim_works(call, opt));
+    *out_ctx = opt->ctx;
+    return BELL_OK;
 }
 
 /* What every creation is given first; there is no optimiser yet. Its options
@@ -186,7 +197,8 @@ fill_group(struct bell_optimizer *opt, const char *call,
     for (i = 0; i < n; i++) {
         struct optim_param *p = &opt->params[opt->n];
 
-        *p = (struct optim_param){.t = params[i], .group = opt->n_groups - 1};
+        *p = (struct optim_param){
+            .t = params[i], .group = opt->n_groups - 1, .axis = MESH_WHOLE};
         opt->n++;
         for (k = 0; k < opt->n_states; k++) {
             const struct tensor *t = tensor_at(params[i]);
@@ -200,6 +212,45 @@ fill_group(struct bell_optimizer *opt, const char *call,
         }
     }
     return BELL_OK;
+}
+
+/* Parameters from `first` on, and their states, in their layouts on a mesh. */
+static bell_status
+shard_params(struct bell_optimizer *opt, const char *call, uint32_t first)
+{
+    const struct optim_shards *shards = &opt->shards;
+    size_t room = (size_t)(opt->n - first) * (1 + opt->n_states), n = 0;
+    struct bell_tensor **list;
+    bell_status status;
+    uint32_t i, k;
+
+    if (!opt->ctx->mesh || opt->ctx->mesh->sizes[shards->k] == 1)
+        return BELL_OK;
+    opt->ctx->mesh->is_used = true;
+    list = host_alloc(room * sizeof(*list) + 1);
+    if (!list)
+        return bell_fail_at(call, BELL_E_NO_MEMORY,
+                            "%s: out of memory for %zu tensors", call, room);
+    for (i = first; i < opt->n; i++) {
+        struct optim_param *param = &opt->params[i];
+        const struct uop *p = tensor_at(param->t)->uop, *u;
+
+        param->axis = optim_shard_axis(opt->ctx, p, shards->k);
+        for (k = 0; k < opt->n_states; k++) {
+            u = tensor_at(param->states[k])->uop;
+            u = optim_lay_state(opt->ctx, u, p, shards->k, param->axis);
+            tensor_set_node(param->states[k], u);
+            list[n++] = param->states[k];
+        }
+        if (shards->kind != BELL_SHARD_PARAMS || param->axis < 0)
+            continue;
+        u = mesh_lay(opt->ctx, p, shards->k, param->axis);
+        tensor_set_node(param->t, u);
+        list[n++] = param->t;
+    }
+    status = tensor_realize_list(call, list, (uint32_t)n);
+    host_free(list);
+    return status;
 }
 
 /* A group of checked parameters. */
@@ -226,6 +277,8 @@ add_group(struct bell_optimizer *opt, const char *call,
     status = tensor_realize_list(call, params, n);
     if (status == BELL_OK)
         status = fill_group(opt, call, params, n);
+    if (status == BELL_OK && opt->shards.kind)
+        status = shard_params(opt, call, n_before);
     if (status != BELL_OK)
         drop_groups(opt, n_before, n_groups_before);
     return status;
@@ -949,7 +1002,10 @@ take_grads(const struct bell_optimizer *opt, struct optim_step *s)
 
         if (!p->grad)
             continue;
-        g = tn_cast(ctx, tensor_at(p->grad)->uop, dtype);
+        g = tensor_at(p->grad)->uop;
+        if (opt->params[i].axis >= 0)
+            g = mesh_lay(ctx, g, opt->shards.k, opt->params[i].axis);
+        g = tn_cast(ctx, g, dtype);
         if (opt->scaler.scale) {
             const struct uop *scale =
                 tn_cast(ctx, tensor_at(opt->scaler.scale)->uop, dtype);
@@ -1043,6 +1099,14 @@ move_param(const struct bell_optimizer *opt, uint32_t i, struct optim_step *s)
     m.g = s->grads[i];
     opt->move(&m);
     m.p = tn_cast(opt->ctx, m.p, p->dtype);
+    if (param->axis >= 0) {
+        for (k = 0; k < opt->n_states; k++)
+            m.state[k] =
+                mesh_lay(opt->ctx, m.state[k], opt->shards.k, param->axis);
+        m.p = mesh_lay(opt->ctx, m.p, opt->shards.k,
+                       opt->shards.kind == BELL_SHARD_PARAMS ? param->axis
+                                                             : MESH_WHOLE);
+    }
     for (k = 0; k < opt->n_states; k++) {
         if (!change_node(s, param->states[k], m.state[k]))
             return false;
@@ -1226,10 +1290,28 @@ bell_optimizer_step(struct bell_optimizer *opt, struct bell_tensor *const *also,
 }
 
 bell_status
+optim_shard(struct bell_optimizer *opt, const char *call,
+            struct optim_shards shards)
+{
+    BELL_TRY(check_step(opt, call, NULL, 0));
+    if (opt->shards.kind || opt->ctx->trace)
+        return bell_fail_at(call, BELL_BAD_STATE, "%s: %s", call,
+                            opt->ctx->trace ? "in a function that is captured"
+                                            : "the optimiser is split already");
+    if (shards.kind < BELL_SHARD_STATES || shards.kind > BELL_SHARD_PARAMS)
+        return bell_fail_at(call, BELL_BAD_VALUE,
+                            "%s: kind %u is not an enum bell_shard_kind", call,
+                            shards.kind);
+    opt->shards = shards;
+    return shard_params(opt, call, 0);
+}
+
+bell_status
 bell_optimizer_accumulate(struct bell_optimizer *opt,
                           struct bell_tensor *const *also, uint32_t n)
 {
     struct optim_step s = {0};
+    const struct uop *g_node;
     bell_status status;
     uint32_t i;
 
@@ -1239,8 +1321,18 @@ bell_optimizer_accumulate(struct bell_optimizer *opt,
         for (i = 0; i < opt->n; i++) {
             struct bell_tensor *g = tensor_at(opt->params[i].t)->grad;
 
-            if (g)
-                s.list[s.n++] = g;
+            if (!g)
+                continue;
+            s.list[s.n++] = g;
+            if (!opt->ctx->mesh || opt->ctx->mesh->n_places == 1 ||
+                bell_is_realized(g))
+                continue;
+            g_node = optim_lay_terms(opt->ctx, tensor_at(g)->uop, opt->shards.k,
+                                     opt->shards.kind >= BELL_SHARD_GRADIENTS
+                                         ? opt->params[i].axis
+                                         : MESH_WHOLE);
+            if (!tn_bad(g_node))
+                tensor_set_node(g, g_node);
         }
         for (i = 0; i < n; i++)
             s.list[s.n++] = also[i];

@@ -2,7 +2,9 @@
 #ifndef BELL_TENSOR_TRAIN_OPTIM_H
 #define BELL_TENSOR_TRAIN_OPTIM_H
 
+#include "doorbell/mesh.h"
 #include "tensor/core/node.h"
+#include "tensor/mesh/layout.h"
 
 #define OPTIM_STATES 3
 
@@ -51,6 +53,35 @@ optim_move_fn optim_move_adagrad;
 /* The momentum. */
 optim_move_fn optim_move_lars;
 optim_move_fn optim_move_muon;
+
+/* ---- on a mesh (optim_mesh.c) ---- */
+
+/* What bell_optimizer_shard asked for. */
+struct optim_shards {
+    uint32_t k;    /* the axis of the mesh */
+    uint32_t kind; /* enum bell_shard_kind; 0: nothing */
+};
+
+/* The axis of a parameter, of which places along axis k of the mesh get parts:
+ * that which is split already, or the one that leaves the least room unused.
+ * MESH_WHOLE: none has two elements. */
+int optim_shard_axis(struct bell_context *ctx, const struct uop *p, uint32_t k);
+/* A state of a parameter as that lies, but along k. */
+const struct uop *optim_lay_state(struct bell_context *ctx,
+                                  const struct uop *state, const struct uop *p,
+                                  uint32_t k, int axis);
+/* A gradient that is to be computed before the step. What several places have
+ * terms of is not added up, but along k where that has an axis. */
+const struct uop *optim_lay_terms(struct bell_context *ctx, const struct uop *g,
+                                  uint32_t k, int axis);
+/* The optimiser's context; fails as every call of one does. */
+BELL_MUST_CHECK bell_status optim_context(const char *call,
+                                          const struct bell_optimizer *opt,
+                                          struct bell_context **out_ctx);
+/* bell_optimizer_shard, with the axis found. */
+BELL_MUST_CHECK bell_status optim_shard(struct bell_optimizer *opt,
+                                        const char *call,
+                                        struct optim_shards shards);
 
 /* bell_schedule_factor of one that the library has (schedule.c). */
 double optim_schedule_factor(const struct bell_schedule *schedule, int64_t t);

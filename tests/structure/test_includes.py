@@ -83,7 +83,7 @@ FOLDERS = {
     'tensor/mesh': {'tensor/core'},
     'tensor/ops': {'tensor/core'},
     'tensor/runtime': {'tensor/core', 'tensor/mesh'},
-    'tensor/train': {'tensor/core', 'tensor/ops', 'tensor/runtime'},
+    'tensor/train': {'tensor/core', 'tensor/mesh', 'tensor/ops', 'tensor/runtime'},
     'tools/bench': {'tools/chain', 'tools/machine', 'tools/plan', 'tools/selftest'},
     'tools/burn': {'tools/chain', 'tools/machine', 'tools/selftest'},
     'tools/chain': set(),

@@ -38,6 +38,7 @@ FIXED = {
     'bell_module_field': ELEMENT,
     'bell_module_type': 'constant data of the caller\'s, made by a macro',
     'bell_named_size': ELEMENT,
+    'bell_shard_rule': ELEMENT,
     'bell_nn_attention': LAYER,
     'bell_nn_batch_norm': LAYER,
     'bell_nn_cell': LAYER,
