@@ -15,6 +15,9 @@ typedef const struct uop *node;
 struct made {
     node u; /* in the graph of a place; NULL: not yet */
     struct mesh_layout layout;
+    uint32_t level;  /* large parts of memory gathered on the way to it */
+    uint32_t n_took; /* how often it was gathered itself, being memory */
+    uint32_t taken;  /* the level at which it was gathered last */
 };
 
 struct splitter {
@@ -24,6 +27,9 @@ struct splitter {
     struct uop_graph *to;
     struct made *made; /* by id */
     node user;         /* whose sources are changed; NULL: roots */
+    uint32_t level;    /* of the user, before it gathers */
+    uint32_t turn;     /* of the gather that is added */
+    bool has_gathered; /* the user, memory */
     bool tells;
     bool bad_store; /* to a part of a tensor that is split there */
     uint32_t *own;  /* owned: ids of what the split makes of numbers and offsets
@@ -150,7 +156,7 @@ add_call(struct splitter *s, enum mesh_call_kind kind, uint32_t k, node u,
          const int64_t *d, uint32_t n, const char *why)
 {
     struct mesh_call call = {kind, s->mesh->sizes[k], s->mesh->strides[k]};
-    int64_t arg_d[3] = {mesh_call_number(&call), (int64_t)u->dtype, 1};
+    int64_t arg_d[3] = {mesh_call_number(&call, s->turn), (int64_t)u->dtype, 1};
     union uop_arg arg;
     size_t n_nodes;
     node call_node;
@@ -630,22 +636,31 @@ whole_bytes(const struct splitter *s, node u)
     return n;
 }
 
+static bool
+is_move(node u)
+{
+    return u->op == UOP_RESHAPE || u->op == UOP_PERMUTE || u->op == UOP_FLIP;
+}
+
 /* How far below u the smallest value is that it is only repeated, padded or
- * computed one by one from; 0: u is it. */
+ * computed one by one from; 0: u is it. Among those that differ in their order
+ * alone it is the lowest, which others may need as well. */
 static uint32_t
 depth_of_least(const struct splitter *s, node u)
 {
     uint64_t least = whole_bytes(s, u), bytes;
     uint32_t depth, best = 0;
+    bool moves;
     int at;
 
     for (depth = 1; depth <= LOOK_THROUGH; depth++) {
         at = carried_source(s, u);
         if (at < 0)
             break;
+        moves = is_move(u) && best + 1 == depth;
         u = u->src[at];
         bytes = whole_bytes(s, u);
-        if (bytes < least) {
+        if (bytes < least || (bytes == least && moves)) {
             least = bytes;
             best = depth;
         }
@@ -734,6 +749,46 @@ note_again(struct splitter *s, node from, node to)
         s->again[s->n_again++] = (struct mesh_copied){from->id, to->id};
 }
 
+/* ---- gathering again ----------------------------------------------------- */
+
+/* Values of fewer bytes are gathered once, and stay. guess */
+#define AGAIN_BYTES 16384
+
+/* The memory that u is, in another order or dtype; or NULL. */
+static node
+memory_of(node u)
+{
+    while (is_move(u) || u->op == UOP_CAST || u->op == UOP_DETACH)
+        u = u->src[0];
+    return u->op == UOP_BUFFER ? u : NULL;
+}
+
+/* Parts of memory that are gathered for one user, and for another one far
+ * behind it, are gathered twice: in between they would take room. So a
+ * parameter is there for its layer alone, forward and backward. Far behind is
+ * where other memory is gathered on the way. Returns which time it is. */
+static uint32_t
+take_turn(struct splitter *s, node u, const struct mesh_layout *to)
+{
+    const struct mesh_layout *is = &s->made[u->id].layout;
+    node memory = memory_of(u);
+    bool is_gather = false;
+    struct made *made;
+    uint32_t k;
+
+    for (k = 0; k < s->mesh->n_axes; k++)
+        is_gather |= is->at[k] >= 0 && to->at[k] != is->at[k];
+    if (!is_gather || !memory || whole_bytes(s, u) < AGAIN_BYTES)
+        return 0;
+    made = &s->made[memory->id];
+    s->has_gathered = true;
+    if (made->n_took == 0 || s->level > made->taken + 1) {
+        made->n_took++;
+        made->taken = s->level;
+    }
+    return made->n_took - 1;
+}
+
 /* u, a node of the whole graph, in layout `to`. What places exchange for it is
  * the value that is `depth` nodes below. */
 static node
@@ -748,8 +803,12 @@ lay_below(struct splitter *s, node u, const struct mesh_layout *to,
     uint32_t i, k, at;
     bool good;
 
-    if (depth == 0 || s->to->failed || is_same_layout(&mid, &of->layout))
-        return change(s, of->u, shape, of->layout, to, why);
+    if (depth == 0 || s->to->failed || is_same_layout(&mid, &of->layout)) {
+        s->turn = take_turn(s, u, to);
+        laid = change(s, of->u, shape, of->layout, to, why);
+        s->turn = 0;
+        return laid;
+    }
     at = (uint32_t)carried_source(s, u);
     rule_of(s, u, &rule);
     good = find_rule(s, u, at, &mid, &rule);
@@ -792,15 +851,22 @@ split_node(struct splitter *s, node u)
 
     rule_of(s, u, &rule);
     s->user = u;
-    made->layout = rule.out;
+    *made = (struct made){.layout = rule.out};
     made->u = lay_leaf(s, u, &rule);
     if (made->u)
         return;
     assert(u->n_src <= UOP_MAX_CALL_SRC);
+    for (i = 0; i < u->n_src; i++) {
+        if (s->made[u->src[i]->id].level > made->level)
+            made->level = s->made[u->src[i]->id].level;
+    }
+    s->level = made->level;
+    s->has_gathered = false;
     for (i = 0; i < u->n_src; i++)
         src[i] = lay(s, u->src[i], i < MESH_RULE_SRC ? &rule.in[i] : &whole,
                      rule.why);
     made->u = s->to->failed ? &uop_failed : build(s, u, src, &rule);
+    made->level += s->has_gathered;
 }
 
 /* The leaf that a LAYOUT lays out; or NULL. */
@@ -901,6 +967,7 @@ mesh_split(const struct bell_context *ctx, const struct uop *const *roots,
     for (i = 0; s.made && i < n_list && !to->failed; i++)
         split_node(&s, list[i]);
     s.user = NULL;
+    s.level = 0;
     for (i = 0; s.made && i < n && !to->failed; i++) {
         layouts[i] = s.made[roots[i]->id].layout;
         for (k = 0; k < BELL_MESH_AXES; k++) {

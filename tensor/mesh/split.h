@@ -34,11 +34,12 @@ struct mesh_call {
 
 #define MESH_CALL ((int64_t)1 << 40) /* no program has so many kernels */
 
+/* turn: tells apart equal exchanges of one value that are not to be one. */
 static inline int64_t
-mesh_call_number(const struct mesh_call *call)
+mesh_call_number(const struct mesh_call *call, uint32_t turn)
 {
     return MESH_CALL | (int64_t)call->kind | (int64_t)call->size << 8 |
-           (int64_t)call->stride << 16;
+           (int64_t)call->stride << 16 | (int64_t)(turn & 0xff) << 24;
 }
 
 static inline bool
