@@ -211,17 +211,28 @@ lay_as(struct bell_tensor *as, struct bell_tensor **t)
 
 /* Gives each input memory of its own again, in the layout that the jit's has.
  * An assignment may leave two with one, which makes another graph of the next
- * call, with other last bits of its sums; a jit's inputs are apart. */
+ * call, with other last bits of its sums; a jit's inputs are apart. Two that
+ * are one tensor stay one. */
 static BELL_MUST_CHECK bell_status
 part_inputs(const struct changing *c, const struct fuzz_side *jitted,
             struct fuzz_side *side)
 {
+    struct bell_tensor *was[FUZZ_MAX_NODES];
     bell_status status = BELL_OK;
-    uint32_t i;
+    uint32_t i, k;
 
+    memcpy(was, side->in, c->n_in * sizeof(was[0]));
     for (i = 0; i < c->n_in && status == BELL_OK; i++) {
         size_t size = (size_t)bell_nbytes(side->in[i]);
-        void *bytes = host_alloc(size + 1);
+        void *bytes;
+
+        for (k = 0; k < i && was[k] != was[i];)
+            k++;
+        if (k < i) {
+            side->in[i] = side->in[k];
+            continue;
+        }
+        bytes = host_alloc(size + 1);
 
         if (!bytes)
             return bell_fail(BELL_E_NO_MEMORY, "out of memory for input %u", i);
