@@ -300,7 +300,7 @@ read_shape(struct reader *r, struct safetensors_entry *e)
             return BELL_OK;
         if (e->ndim == SAFETENSORS_RANK_MAX ||
             !take_size(r, &e->shape[e->ndim++]))
-            return fail_entry(e, "a shape of more than 16 axes, or an "
+            return fail_entry(e, "a shape of more than 32 axes, or an "
                                  "invalid size");
     }
 }

@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 
-#define SAFETENSORS_RANK_MAX         16
+#define SAFETENSORS_RANK_MAX         32
 #define SAFETENSORS_HEADER_MAX_BYTES 100000000u /* as the reference has it */
 
 /* A tensor. Its texts are the list's. */

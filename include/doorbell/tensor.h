@@ -92,7 +92,7 @@ struct bell_context;
 struct bell_tensor;
 
 /* Greatest number of axes. */
-#define BELL_MAX_RANK 16
+#define BELL_MAX_RANK 32
 
 /* A list of sizes or axes as two arguments: bell_zeros(ctx, BELL_DIMS(2, 3),
  * BELL_FLOAT32). C only. BELL_NO_DIMS is the empty list: the shape of a

@@ -36,9 +36,9 @@ fail_size(struct bell_context *ctx, const int64_t *d, uint32_t n)
 {
     char text[TENSOR_SHAPE_STR];
 
-    if (n > TN_MAX_RANK)
+    if (n > TN_MOST_AXES)
         return tn_fail(ctx, BELL_BAD_SHAPE, "%u axes, more than %d", n,
-                       TN_MAX_RANK);
+                       TN_MOST_AXES);
     return tn_fail(ctx, BELL_BAD_SHAPE, "a value of shape %s is too large",
                    tensor_sizes_str(ctx->dims, d, n, text, sizeof(text)));
 }
@@ -66,7 +66,7 @@ tn_reshape(struct bell_context *ctx, const struct uop *u, const int64_t *d,
 
     if (tn_bad(u) || same_shape(tn_shape(ctx, u), d, n))
         return u;
-    if (n > TN_MAX_RANK || has_bad_size(d, n))
+    if (n > TN_MOST_AXES || has_bad_size(d, n))
         return fail_size(ctx, d, n);
     if (c && u->op == UOP_EXPAND)
         return tn_full(ctx, c, d, n);
@@ -163,7 +163,7 @@ tn_broadcast(struct bell_context *ctx, const struct uop *u, const int64_t *d,
 
     if (tn_bad(u) || same_shape(shape, d, n))
         return u;
-    if (n > TN_MAX_RANK)
+    if (n > TN_MOST_AXES)
         return fail_size(ctx, d, n);
     assert(n >= shape->n);
     skip = n - shape->n;
@@ -469,8 +469,8 @@ tn_unfold(struct bell_context *ctx, const struct uop *u, uint32_t axis,
 
     if (tn_bad(u))
         return u;
-    if (tn_rank(ctx, u) >= TN_MAX_RANK)
-        return fail_size(ctx, NULL, TN_MAX_RANK + 1);
+    if (tn_rank(ctx, u) >= TN_MOST_AXES)
+        return fail_size(ctx, NULL, TN_MOST_AXES + 1);
     if (size == 1)
         return tn_unsqueeze(ctx, tn_stride_axis(ctx, u, axis, 0, step, n),
                             axis + 1);

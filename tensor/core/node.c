@@ -206,7 +206,7 @@ tn_broadcast_shape(const struct uop_dims *const *shapes, uint32_t n,
         if (shapes[i]->n > rank)
             rank = shapes[i]->n;
     }
-    if (rank > TN_MAX_RANK)
+    if (rank > TN_MOST_AXES)
         return false;
     for (j = 0; j < rank; j++)
         out_d[j] = 1;

@@ -14,10 +14,22 @@
 
 #include "tensor/core/tensor_internal.h"
 
-/* Most axes of a node. Compositions may double BELL_MAX_RANK. */
-#define TN_MAX_RANK 32
+/* Most axes of a node: a set of axes is a mask of 32 bits. A composition that
+ * splits axes fails where a tensor has so many that it comes to more. */
+#define TN_MOST_AXES 32
+/* Length of lists of axes: those of a composition may be twice
+ * BELL_MAX_RANK before a node refuses them. */
+#define TN_MAX_RANK (2 * BELL_MAX_RANK)
 /* Most elements of a node: their bytes fit in int64_t. */
 #define TN_MAX_NUMEL ((int64_t)1 << 58)
+
+/* The mask of one axis; none where it is one too many, as the last axis of what
+ * failed for that. */
+static inline uint32_t
+tn_axis_bit(uint32_t axis)
+{
+    return axis < TN_MOST_AXES ? 1u << axis : 0;
+}
 
 static inline bool
 tn_bad(const struct uop *u)

@@ -80,7 +80,7 @@ take_windows(struct bell_context *ctx, const struct uop *x,
 static uint32_t
 axes_from(uint32_t first, uint32_t n)
 {
-    return ((1u << n) - 1) << first;
+    return (uint32_t)(((1ull << n) - 1) << first);
 }
 
 const struct uop *
@@ -842,7 +842,7 @@ window_axes(const struct pool_shape *s, uint32_t rank)
     uint32_t mask = 0, i;
 
     for (i = 0; i < s->n_axes; i++)
-        mask |= 1u << (rank - s->n_axes + 2 * i + 1);
+        mask |= tn_axis_bit(rank - s->n_axes + 2 * i + 1);
     return mask;
 }
 
@@ -1152,7 +1152,7 @@ bell_adaptive_avg_pool(struct bell_tensor *x, const int64_t *sizes, uint32_t n)
     if (!tn_is_float(u))
         return tensor_fail(ctx, __func__, BELL_BAD_DTYPE,
                            "of %s, not a float dtype", DTYPE_OF(x));
-    if (n > rank || (n && !sizes) || rank == TN_MAX_RANK)
+    if (n > rank || (n && !sizes) || rank == TN_MOST_AXES)
         return tensor_fail(
             ctx, __func__, BELL_BAD_SHAPE,
             "x of shape %s to %u sizes: expected an axis for each size",

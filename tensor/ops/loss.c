@@ -135,7 +135,8 @@ bell_rms_norm(struct bell_tensor *x, struct bell_tensor *weight, double eps)
                            "shape of the last axes",
                            SHAPE_OF(x), weight ? SHAPE_OF(weight) : "NULL");
     u = tn_widen(ctx, tensor_node(x));
-    mean = tn_mean(ctx, tn_mul(ctx, u, u), ((1u << n) - 1) << (rank - n));
+    mean = tn_mean(ctx, tn_mul(ctx, u, u),
+                   (uint32_t)(((1ull << n) - 1) << (rank - n)));
     mean = tn_recip(ctx, tn_sqrt(ctx, tn_add_c(ctx, mean, eps)));
     u = scale_and_shift(ctx, tn_mul(ctx, u, mean), node_or_null(weight), NULL);
     return tensor_new(ctx, __func__, tn_cast(ctx, u, result_dtype(x)));

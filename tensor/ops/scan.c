@@ -95,7 +95,7 @@ scan_direct(const struct scan *s, const struct uop *u, const struct uop *keys)
                      tn_ne(ctx, tn_unsqueeze(ctx, keys, rank),
                            tn_unsqueeze(ctx, keys, rank - 1)));
     u = tn_where(ctx, mask, s->neutral, tn_unsqueeze(ctx, u, rank - 1));
-    return tn_squeeze(ctx, scan_reduce(s, u, rank), 1u << rank);
+    return tn_squeeze(ctx, scan_reduce(s, u, rank), tn_axis_bit(rank));
 }
 
 /* The last axis in blocks, filled up with `fill`. */
@@ -217,7 +217,8 @@ sum_axis(const struct scan *s, const struct uop *u, uint32_t axis)
     size = block_of_sums(n);
     n_blocks = (n + size - 1) / size;
     blocks = cut_blocks(ctx, u, n_blocks, size, s->neutral);
-    before = tn_squeeze(ctx, tn_sum(ctx, blocks, 1u << rank), 1u << rank);
+    before = tn_squeeze(ctx, tn_sum(ctx, blocks, tn_axis_bit(rank)),
+                        tn_axis_bit(rank));
     before = sum_axis(s, before, last);
     before = tn_unsqueeze(ctx, move_on(ctx, before, s->neutral), rank);
     first = tn_eq(ctx, tn_iota(ctx, rank + 1, rank, size, UOP_I64),

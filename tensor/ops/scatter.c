@@ -217,17 +217,18 @@ scatter_direct(struct bell_context *ctx, enum tn_combine combine,
     if (combine == TN_COMBINE_LAST) {
         k = tn_iota(ctx, rank + 1, rank, tn_size(ctx, v, axis), UOP_I64);
         latest = tn_where(ctx, hit, k, tn_int(ctx, UOP_I64, -1));
-        latest = tn_reduce(ctx, UOP_MAX, latest, 1u << rank);
-        latest = tn_squeeze(ctx, latest, 1u << rank);
+        latest = tn_reduce(ctx, UOP_MAX, latest, tn_axis_bit(rank));
+        latest = tn_squeeze(ctx, latest, tn_axis_bit(rank));
         hit = tn_le(ctx, tn_int(ctx, UOP_I64, 0), latest);
         return tn_where(ctx, hit, tn_gather(ctx, v, axis, latest),
                         tn_neutral(ctx, op, v->dtype));
     }
     v = tn_where(ctx, hit, axis_last(ctx, v, axis),
                  tn_neutral(ctx, op, v->dtype));
-    v = op == UOP_ADD || op == UOP_MUL ? tn_accumulate(ctx, op, v, 1u << rank)
-                                       : tn_reduce(ctx, op, v, 1u << rank);
-    return tn_squeeze(ctx, v, 1u << rank);
+    v = op == UOP_ADD || op == UOP_MUL
+            ? tn_accumulate(ctx, op, v, tn_axis_bit(rank))
+            : tn_reduce(ctx, op, v, tn_axis_bit(rank));
+    return tn_squeeze(ctx, v, tn_axis_bit(rank));
 }
 
 /* How often each of n elements is compared while they are put in order, where n
@@ -254,7 +255,7 @@ is_direct(struct bell_context *ctx, const struct uop *v,
     if (dim_is_expr(size) || dims_in(tn_shape(ctx, v)->d, tn_rank(ctx, v)))
         return true; /* networks are for one size */
     return n <= DIRECT_SIZE || size <= DIRECT_SIZE ||
-           tn_rank(ctx, v) == TN_MAX_RANK || n > TN_MAX_ORDERED ||
+           tn_rank(ctx, v) == TN_MOST_AXES || n > TN_MAX_ORDERED ||
            all <= DIRECT_WORK / size ||
            (tn_numel(ctx, narrow) == all && size <= ordering_looks(n));
 }
@@ -324,8 +325,8 @@ tn_scatter_count(struct bell_context *ctx, uint32_t axis,
         return narrow;
     if (is_direct(ctx, index, narrow, axis, size)) {
         out = find_hits(ctx, index, axis, size);
-        out = tn_sum(ctx, tn_cast(ctx, out, UOP_I64), 1u << rank);
-        return tn_squeeze(ctx, out, 1u << rank);
+        out = tn_sum(ctx, tn_cast(ctx, out, UOP_I64), tn_axis_bit(rank));
+        return tn_squeeze(ctx, out, tn_axis_bit(rank));
     }
     order_index(ctx, tn_move_axis(ctx, narrow, axis, rank - 1), size, &o);
     out = tn_move_axis(ctx, o.counts, rank - 1, axis);

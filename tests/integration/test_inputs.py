@@ -48,7 +48,7 @@ def check_bundle(tap):
                         "'x' is float32 (3, 4)"),
                        ('3x4:int32', '3x4:int32: it is int32 of 2 axes'),
                        ('3x4:int3', "3x4:int3: no dtype 'int3'"),
-                       ('1' + 'x1' * 16, 'more than 16 axes'),
+                       ('1' + 'x1' * 32, 'more than 32 axes'),
                        ('4x3y', '4x3y: is neither a shape, such as '
                         '2x3:float32, nor a file')):
         tap.check(f'run --in x={item[:9]} is refused', expect(

@@ -198,8 +198,10 @@ test_refused(void **state)
     refuses(1, "{" D F S("(99999999999999999999,)") "}", 4, "tuple of sizes");
     refuses(1, "{" D F S("(4294967296, 4294967296)") "}", 4, "more elements");
     refuses(1, "{" D F S("(9223372036854775807,)") "}", 4, "more elements");
-    refuses(1, "{" D F S("(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)") "}", 4,
-            "more than 16 axes");
+    refuses(1,
+            "{" D F S("(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+                      "1,1,1,1,1,1,1,1)") "}",
+            4, "more than 32 axes");
     refuses(1, "{" D F S("(1,)") "} x", 4, "text after");
     refuses(1, "{" D F S("(1,)"), 0, "comma");
     refuses(1, "{'descr': 5, " F S("(1,)") "}", 4, "not a string");

@@ -142,7 +142,11 @@ test_refused(void **state)
         {ONE("[4,]", "[0,4]"), "or an invalid size"},
         {ONE("[9223372036854775808]", "[0,4]"), "or an invalid size"},
         {ONE("[99999999999999999999999]", "[0,4]"), "or an invalid size"},
-        {ONE("[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "[0,4]"), "16 axes"},
+        {ONE("[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+             "1"
+             "]",
+             "[0,4]"),
+         "32 axes"},
         {ONE("[4]", "[4]"), "data_offsets are not in the file"},
         {ONE("[4]", "[0,4,4]"), "data_offsets are not in the file"},
         {ONE("[4]", "[4,0]"), "data_offsets are not in the file"},

@@ -75,7 +75,7 @@ test_creation(void **state)
                  "bell_eye: shape (-1, 2) has a negative size");
     EXPECT_ERROR(bell_one_hot(COUNT(2), 3),
                  "bell_one_hot: float64 (2,) into 3 classes: expected "
-                 "integers, 0 classes or more, and fewer than 16 axes");
+                 "integers, 0 classes or more, and fewer than 32 axes");
 }
 
 /* ---- shapes ---- */
@@ -122,6 +122,58 @@ test_reshape(void **state)
     EXPECT_ERROR(bell_unflatten(x, 1, BELL_DIMS(2, 2)),
                  "bell_unflatten: (2, 3, 4) to (2, 2): both must have the same "
                  "number of elements, and one size at most may be -1");
+}
+
+/* As many axes as there can be, most of them of one element, ten of two in
+ * reverse order, so that none can be merged with the next. */
+static void
+test_most_axes(void **state)
+{
+    int64_t shape[BELL_MAX_RANK], order[BELL_MAX_RANK], odd[5];
+    struct bell_tensor *x = COUNT(1024), *y, *g;
+    double values[1024], want[32] = {0};
+    uint32_t i, k;
+
+    (void)state;
+    for (i = 0; i < BELL_MAX_RANK; i++) {
+        shape[i] = i >= 5 && i < 15 ? 2 : 1;
+        order[i] = BELL_MAX_RANK - 1 - i;
+    }
+    x = bell_requires_grad(bell_cast(x, BELL_FLOAT32), true);
+    y = bell_permute(bell_reshape(x, shape, BELL_MAX_RANK), order,
+                     BELL_MAX_RANK);
+    for (i = 0; i < 5; i++)
+        odd[i] = BELL_MAX_RANK - 1 - (5 + 2 * i);
+    y = bell_sum(y, odd, 5, false);
+    assert_int_equal(bell_ndim(y), BELL_MAX_RANK - 5);
+    for (i = 0; i < 1024; i++) { /* bits 8, 6, 4, 2, 0 stay, reversed */
+        uint32_t at = 0;
+        for (k = 0; k < 5; k++)
+            at |= (i >> 2 * k & 1) << (4 - k);
+        want[at] += i;
+    }
+    g = bell_sum(bell_mul(y, y), NULL, 0, false);
+    assert_int_equal(bell_gradient(g, &x, 1, &x), BELL_OK);
+    y = bell_reshape(y, BELL_DIMS(32));
+    expect_values(__FILE__, __LINE__, y, want, 32, 0);
+    for (i = 0; i < 1024; i++) {
+        uint32_t at = 0;
+        for (k = 0; k < 5; k++)
+            at |= (i >> 2 * k & 1) << (4 - k);
+        values[i] = 2 * want[at];
+    }
+    expect_values(__FILE__, __LINE__, x, values, 1024, 0);
+    y = bell_ones(ctx, shape, BELL_MAX_RANK, BELL_INT32);
+    EXPECT(bell_sum(y, NULL, 0, false), 1024);
+    EXPECT_ERROR(
+        bell_unsqueeze(y, 0),
+        "bell_unsqueeze: of a tensor of 32 axes, the most there can be");
+    for (i = 0; i < BELL_MAX_RANK; i++)
+        order[i] = 1;
+    EXPECT_ERROR(bell_repeat(y, order, BELL_MAX_RANK),
+                 "bell_repeat: 64 axes, more than 32");
+    EXPECT_ERROR(bell_cumprod(bell_flip(y, (int64_t[]){5}, 1), 5),
+                 "bell_cumprod: 33 axes, more than 32");
 }
 
 static void
@@ -308,7 +360,7 @@ test_joining(void **state)
                  "must be such an axis, and the others must be equal");
     EXPECT_ERROR(bell_stack(BELL_TENSORS(x, COUNT(3)), 0),
                  "bell_stack: (2, 2) and (3,) (tensor 1): all must have one "
-                 "shape, of fewer than 16 axes");
+                 "shape, of fewer than 32 axes");
     bell_split(COUNT(5), (int64_t[]){2, 2}, 2, 0, parts);
     EXPECT_ERROR(parts[1], "bell_split: parts of (2, 2) along axis 0 of (5,): "
                            "they must add up to the size of the axis");
@@ -420,7 +472,7 @@ test_gather(void **state)
     EXPECT_ERROR(
         bell_embedding(I(V(0), 1), COUNT(3)),
         "bell_embedding: indices of shape (1,) into a weight of shape (3,): "
-        "expected a weight of 2 axes, and fewer than 16 axes of indices");
+        "expected a weight of 2 axes, and fewer than 32 axes of indices");
 }
 
 static void
@@ -479,10 +531,11 @@ main(void)
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, make_context, end_context)
     const struct CMUnitTest tests[] = {
-        TEST(test_creation), TEST(test_reshape), TEST(test_order),
-        TEST(test_sizes),    TEST(test_windows), TEST(test_no_axes),
-        TEST(test_joining),  TEST(test_slices),  TEST(test_tensor_index),
-        TEST(test_gather),   TEST(test_scatter), TEST(test_index_put),
+        TEST(test_creation),     TEST(test_reshape), TEST(test_most_axes),
+        TEST(test_order),        TEST(test_sizes),   TEST(test_windows),
+        TEST(test_no_axes),      TEST(test_joining), TEST(test_slices),
+        TEST(test_tensor_index), TEST(test_gather),  TEST(test_scatter),
+        TEST(test_index_put),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -280,7 +280,7 @@ class NamespaceInfo:
 
     def capabilities(self):
         return {'boolean indexing': True, 'data-dependent shapes': True,
-                'max dimensions': 16}
+                'max dimensions': 32}
 
     def default_device(self):
         return _c.current_context().device
