@@ -31,8 +31,8 @@ double ref_noisy_flush(const struct ref_noise *noise, uint64_t salt,
 /* `value`, rounded to `dtype`, where it may be rounded before it is divided. */
 double ref_noisy_round(const struct ref_noise *noise, uint64_t salt,
                        enum uop_dtype dtype, double value);
-/* Another NaN: of the other sign, here or in all elements, or (as NVIDIA's cards
- * make them) with other bits of fraction. */
+/* Another NaN: of the other sign, here or in all elements, or (as NVIDIA's
+ * cards make them) with other bits of fraction. */
 uint64_t ref_noisy_nan(const struct ref_noise *noise, uint64_t salt,
                        enum uop_dtype dtype, uint64_t bits);
 /* Either zero in place of one, where noise has any of them. */
