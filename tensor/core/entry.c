@@ -35,6 +35,7 @@ entry_no_object(const char *call, enum tensor_object kind)
         [TENSOR_IS_LOADER] = "loader is not a loader",
         [TENSOR_IS_OPTIMIZER] = "optimiser is not an optimiser",
         [TENSOR_IS_FILE] = "file is not a file",
+        [TENSOR_IS_ONNX] = "model is not a model",
     };
 
     (void)bell_fail_at(call, BELL_BAD_STATE, "%s: the %s, and never was one",

@@ -40,6 +40,7 @@ OBJECTS = {
     'bell_file': 'TENSOR_IS_FILE',
     'bell_jit': 'TENSOR_IS_JIT',
     'bell_loader': 'TENSOR_IS_LOADER',
+    'bell_onnx': 'TENSOR_IS_ONNX',
     'bell_optimizer': 'TENSOR_IS_OPTIMIZER',
 }
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*', re.S)

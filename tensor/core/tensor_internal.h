@@ -143,6 +143,7 @@ enum tensor_object {
     TENSOR_IS_LOADER,
     TENSOR_IS_OPTIMIZER,
     TENSOR_IS_FILE,
+    TENSOR_IS_ONNX,
 };
 
 /* Room for the name of a device, or of several. */

@@ -58,7 +58,7 @@ FORMS = [re.compile(form) for form in (
     r'\b[a-z_]+\(\d\)',                         # pages of the manual
     r"\bthe kernel's (?:Documentation|include|drivers|kfd_|tools)",
     r'\bDocumentation/\w+/', r'\bOpenCL-Headers\b', r'\bDLPack\b',
-    r'\bggml\b', r'\bsafetensors\b', r'\bnumpy\.lib\.format\b', r'\bMNIST\b',
+    r'\bonnx \d', r'\bONNX Runtime \d', r'\bprotobuf\.dev\b', r'\bggml\b', r'\bsafetensors\b', r'\bnumpy\.lib\.format\b', r'\bMNIST\b',
     r"\bCPython's\b", r'\btorch\b|\bPyTorch\b', r'\bCephes\b',
     r'\bRandom123\b', r'\bTrace Event Format\b', r'\bperfetto\b',
     r'\bdevtools-protocol\b', r'\bprometheus\.io\b', r'\bgvisor\b',

@@ -17,6 +17,7 @@
 #include "doorbell/log.h"
 #include "doorbell/module.h"
 #include "doorbell/nn.h"
+#include "doorbell/onnx.h"
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
 #include "doorbell/dim.h"
@@ -33,6 +34,7 @@ struct misuse {
     struct bell_loader *loader;
     struct bell_optimizer *optimizer;
     struct bell_file *file;
+    struct bell_onnx *onnx;
     struct bell_state *state;
     const struct bell_module_type *type;
     void *module;
@@ -66,6 +68,7 @@ static const struct misuse_kind misuse_kinds[] = {
     {"loader", offsetof(struct misuse, loader)},
     {"optimiser", offsetof(struct misuse, optimizer)},
     {"file", offsetof(struct misuse, file)},
+    {"model", offsetof(struct misuse, onnx)},
 };
 
 static const int64_t misuse_ones[16] = {1, 1, 1, 1, 1, 1, 1, 1,

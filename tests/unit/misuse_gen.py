@@ -11,13 +11,15 @@ import re
 import sys
 
 SKIP = {'bell_context_create': 'makes a context',
-        'bell_log_set': 'takes a function that is called later'}
+        'bell_log_set': 'takes a function that is called later',
+        'bell_onnx_call': "takes a model as a jit's user: test_onnx.c"}
 TENSOR = re.compile(r'^(const )?struct bell_tensor \*$')
 LIST = re.compile(r'^struct bell_tensor \*const \*$')
 # Opaque kinds of objects, in the order of misuse_kinds, and members of struct
 # misuse; then those that are the caller's own.
 KINDS = {'bell_context': 'ctx', 'bell_jit': 'jit', 'bell_loader': 'loader',
-         'bell_optimizer': 'optimizer', 'bell_file': 'file'}
+         'bell_optimizer': 'optimizer', 'bell_file': 'file',
+         'bell_onnx': 'onnx'}
 WHOLE = {'bell_state': 'state', 'bell_module_type': 'type'}
 COMMA = re.compile(r',\s*(?![^()]*\))')
 NUMBERS = {'bool': 'false', 'int': '0', 'double': '0.5', 'size_t': '8'}
