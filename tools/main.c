@@ -26,6 +26,8 @@ static const struct {
     {"fuzz", "random programs against the reference", verb_fuzz, true},
     {"kernel", "what an expression is compiled to, and its time", verb_kernel,
      true},
+    {"onnx", "what an ONNX model has, and whether it can be run", verb_onnx,
+     false},
     {"profile", "what a trace of BELL_PROFILE says", verb_profile, false},
     {"run", "a bundle over .npy files", verb_run, false},
     {"selftest", "staged bring-up of a device", verb_selftest, true},

@@ -39,6 +39,7 @@ tool_verb_fn verb_doctor;
 tool_verb_fn verb_eval;
 tool_verb_fn verb_fuzz;
 tool_verb_fn verb_kernel;
+tool_verb_fn verb_onnx;
 tool_verb_fn verb_profile;
 tool_verb_fn verb_run;
 tool_verb_fn verb_selftest;

@@ -15,6 +15,9 @@
 #include "base/file.h"
 #include "tensor/files/npy.h"
 #include "base/json.h"
+#ifdef TOOL_HELP_DOCUMENT
+#include "tools/onnx/onnx.h"
+#endif
 #include "tools/run/list.h"
 #include "tools/run/made_up.h"
 #include "tools/run/renew.h"
@@ -34,7 +37,7 @@
 struct run_options {
     struct tool_list bundles;
     const char *bundle, *device, *weights, *save, *key, *serve;
-    struct tool_list in, out;
+    struct tool_list in, out, targets;
     int64_t times, timeout_s;
     bool list, json;
 };
@@ -503,6 +506,33 @@ save_renewed(const struct bundle_run *run)
     return o->json ? tool_print_saved(o->save) : TOOL_OK;
 }
 
+#ifdef TOOL_HELP_DOCUMENT
+/* A model in place of a bundle. */
+static int
+run_onnx_model(const struct run_options *o)
+{
+    const struct onnx_run_options options = {
+        .path = o->bundle,
+        .device = o->device,
+        .save = o->save,
+        .in = &o->in,
+        .out = &o->out,
+        .targets = &o->targets,
+        .times = o->times,
+        .json = o->json,
+    };
+
+    if (o->weights || o->key || o->list || o->timeout_s)
+        return tool_usage(o->json, "run: a model takes --in, --out, --device, "
+                                   "--times, --save, --target");
+    if (o->save && o->out.n_items)
+        return tool_usage(o->json, "run: --save takes no --out");
+    if (o->targets.n_items && !o->save)
+        return tool_usage(o->json, "run: --target is of --save FILE");
+    return onnx_run(&options);
+}
+#endif
+
 int
 verb_run(int argc, char **argv)
 {
@@ -511,7 +541,14 @@ verb_run(int argc, char **argv)
         "a bundle, which needs no compiler:\n\n"
         "  " PROGRAM " mnist.bundle --in x=x.npy --out y=y.npy\n\n"
         "A FILE that is not called .npy has the elements' bytes alone. "
-        "A shape in its\nplace, 2x3:float32, gives random values.";
+        "A shape in its\nplace, 2x3:float32, gives random values."
+#ifdef TOOL_HELP_DOCUMENT
+        "\n\nA file that is called .onnx is compiled first:\n\n"
+        "  doorbell run model.onnx --in x=x.npy --out y=y.npy\n"
+        "  doorbell run model.onnx --in x=1x3x224x224:float32 --save "
+        "m.bundle"
+#endif
+        ;
     struct bundle_run run = {.opts = {.times = 1}};
     struct run_options *o = &run.opts;
     const struct tool_opt opts[] = {
@@ -526,7 +563,13 @@ verb_run(int argc, char **argv)
          "safetensors with all weights that have names, in place of the "
          "bundle's"},
         {"--save", "FILE", TOOL_OPT_STRING, &o->save, 0, 0,
-         "with --weights: write a bundle that has these, and run nothing"},
+         "with --weights: write a bundle that has these, and run nothing; of "
+         "a model: its bundle"},
+#ifdef TOOL_HELP_DOCUMENT
+        {"--target", "DEVICE", TOOL_OPT_LIST, &o->targets, 0, 0,
+         "with --save, of a model: a device that the bundle is for (default: "
+         "the one it is compiled on)"},
+#endif
         {"--device", "DEVICE", TOOL_OPT_STRING, &o->device, 0, 0,
          "where (default: $BELL_DEVICE, or the first that works)"},
         {"--times", "N", TOOL_OPT_INT, &o->times, 1, 1000000000,
@@ -558,6 +601,12 @@ verb_run(int argc, char **argv)
         return tool_usage(o->json,
                           "run: --serve takes --device, --key, --timeout");
     o->bundle = o->bundles.items[0];
+#ifdef TOOL_HELP_DOCUMENT
+    if (!o->serve && onnx_is_model(o->bundle))
+        return run_onnx_model(o);
+    if (o->targets.n_items)
+        return tool_usage(o->json, "run: --target is of a model");
+#endif
     if ((o->list || o->save) && (o->in.n_items || o->out.n_items || o->device ||
                                  (o->list && o->weights)))
         return tool_usage(o->json, "run: --%s takes no --in, --out, --device%s",
