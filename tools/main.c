@@ -53,7 +53,9 @@ print_help(FILE *out)
     fprintf(out,
             "\n`doorbell VERB -h` says more.\n"
             "BELL_DEVICE sets the default device, BELL_MATH what it may do "
-            "less exactly;\nBELL_DEBUG=help lists what can be traced.\n");
+            "less exactly;\nBELL_DEBUG=help lists what can be traced. "
+            "--devices NV:0,NV:1 or NV:* computes on\nseveral devices at "
+            "once, where a verb has --device.\n");
 }
 
 /* The verbs for programs; a verb's -h --json says what it takes. */

@@ -353,12 +353,16 @@ tell_verb_help(const struct parse *parse, const char *about)
     return print_verb_help(parse, about);
 }
 
-/* The option called by the first `len` bytes of `text`. */
+/* The option called by the first `len` bytes of `text`. "--devices", for a
+ * list, is "--device". */
 static const struct tool_opt *
 find_opt(const struct parse *parse, const char *text, size_t len)
 {
+    static const char devices[] = "--devices";
     size_t i;
 
+    if (len == strlen(devices) && memcmp(text, devices, len) == 0)
+        len--;
     for (i = 0; i < parse->n_opts; i++) {
         const struct tool_opt *opt = &parse->opts[i];
         if (!is_positional(opt) && strlen(opt->name) == len &&

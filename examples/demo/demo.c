@@ -14,13 +14,14 @@
 struct demo_options {
     const char *demo, *data_dir, *model, *device, *math;
     int64_t epochs, n_steps, batch, seed; /* 0, but seed: the model's own */
+    int64_t zero;
     bool json;
 };
 
 struct report {
     const struct demo_options *options;
     const struct demo_run *run;
-    char device[64];
+    char device[256];
     const char *math; /* static */
     struct bell_stats stats;
     double data_s, total_s;
@@ -137,6 +138,7 @@ run_mnist(const struct demo_options *options, const struct demo_model *model)
         .batch = options->batch ? options->batch : model->batch,
         .n_steps = options->n_steps,
         .seed = (uint64_t)options->seed,
+        .zero = options->zero,
     };
     struct report report = {.options = options, .run = &run};
     uint64_t start = time_now_ns();
@@ -205,7 +207,11 @@ verb_demo(int argc, char **argv)
         {"--model", "NAME", TOOL_OPT_STRING, &options.model, 0, 0,
          "mlp (default) or conv"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
-         "where to train (default: $BELL_DEVICE, or the first that works)"},
+         "where to train (default: $BELL_DEVICE, or the first that works); "
+         "--devices A,B: each with a part of every batch"},
+        {"--zero", "STAGE", TOOL_OPT_INT, &options.zero, 1, 3,
+         "what devices share out: 1 the optimiser's states, 2 gradients too, "
+         "3 parameters too"},
         TOOL_MATH_OPT(&options.math),
         {"--epochs", "N", TOOL_OPT_INT, &options.epochs, 1, 100000,
          "times every image is used (default: 15 or 16)"},

@@ -60,6 +60,7 @@ struct demo_run {
     int64_t epochs, batch;
     int64_t n_steps; /* in all, instead of epochs; 0: epochs decide */
     uint64_t seed;
+    int64_t zero; /* what devices share out: an enum bell_shard_kind, or 0 */
     /* set by demo_train */
     int64_t n_steps_done, n_parameters;
     double first_step_ms; /* compiles */

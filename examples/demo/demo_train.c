@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/bits.h"
 #include "base/thread.h"
+#include "doorbell/mesh.h"
 #include "tools/tools.h"
 
 /* ---- models ----------------------------------------------------------- */
@@ -137,8 +138,12 @@ make_net(struct train *train)
     BELL_TRY(train->run->model->init(train->ctx, &train->net));
     for (i = 0; i < params->n; i++)
         train->run->n_parameters += (int64_t)bell_numel(params->tensors[i]);
-    return bell_adam_create(params->tensors, params->n, &opt,
-                            &train->optimizer);
+    BELL_TRY(
+        bell_adam_create(params->tensors, params->n, &opt, &train->optimizer));
+    if (train->run->zero == 0)
+        return BELL_OK;
+    return bell_optimizer_shard(train->optimizer, "data",
+                                (enum bell_shard_kind)train->run->zero);
 }
 
 static void
@@ -155,13 +160,15 @@ shuffle(struct train *train)
     train->next = 0;
 }
 
-/* Images n, 0..255, as the network takes them. */
+/* Images n, 0..255, as the network takes them. Each device of the context has
+ * some of them. */
 static struct bell_tensor *
 upload_images(struct bell_context *ctx, const uint8_t *images, int64_t n)
 {
     struct bell_tensor *x = bell_from_data(
         ctx, BELL_DIMS(n, 1, DIGITS_SIDE, DIGITS_SIDE), BELL_UINT8, images);
 
+    x = bell_shard(x, "data", 0);
     return bell_div(bell_cast(x, BELL_FLOAT32), bell_scalar(ctx, 255));
 }
 
@@ -181,6 +188,7 @@ batch_loss(struct train *train)
     x = upload_images(train->ctx, train->images, run->batch);
     y = bell_from_data(train->ctx, BELL_DIMS(run->batch), BELL_INT32,
                        train->labels);
+    y = bell_shard(y, "data", 0);
     return bell_cross_entropy(run->model->forward(&train->net, x), y, 0,
                               BELL_IGNORE_NONE, BELL_MEAN);
 }

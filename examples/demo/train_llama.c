@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "doorbell/files.h"
 #include "doorbell/jit.h"
+#include "doorbell/mesh.h"
 #include "doorbell/nn.h"
 #include "doorbell/stats.h"
 #include "examples/demo/llama.h"
@@ -22,7 +23,8 @@
 
 struct train_options {
     const char *demo, *data, *save, *prompt, *device, *math;
-    int64_t n_steps, batch, context, dim, n_layers, n_heads, n_sample, seed;
+    int64_t n_steps, batch, context, dim, n_layers, n_heads, n_sample, seed,
+        zero; /* an enum bell_shard_kind, or 0 */
     double rate, temperature, top_p;
     bool json;
 };
@@ -174,6 +176,9 @@ init_optimizer(struct training *t)
     for (i = 0; i < params.n; i++)
         t->n_parameters += (int64_t)bell_numel(params.tensors[i]);
     status = bell_adamw_create(params.tensors, params.n, &adam, &t->opt);
+    if (status == BELL_OK && t->options->zero)
+        status = bell_optimizer_shard(t->opt, "data",
+                                      (enum bell_shard_kind)t->options->zero);
     bell_params_fini(&params);
     BELL_TRY(status);
     BELL_TRY(bell_optimizer_set_schedule(t->opt, &cycle));
@@ -278,7 +283,8 @@ take_train_step(struct bell_context *ctx, void *user,
                       BELL_INT64);
     at = bell_add(at, bell_arange(ctx, 0, (double)length, 1, BELL_INT64));
     pieces = bell_index_select(t->text, 0, bell_flatten(at, 0, 1));
-    out[0] = find_loss(t, bell_reshape(pieces, BELL_DIMS(batch, length)));
+    pieces = bell_reshape(pieces, BELL_DIMS(batch, length));
+    out[0] = find_loss(t, bell_shard(pieces, "data", 0));
     bell_optimizer_zero_grad(t->opt);
     BELL_TRY(bell_backward(out[0]));
     return bell_optimizer_step(t->opt, out, 1);
@@ -601,7 +607,11 @@ train_llama_demo(int argc, char **argv)
         {"--seed", "S", TOOL_OPT_INT, &options.seed, 0, INT64_MAX,
          "of all random numbers (default: 1)"},
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
-         "where to train (default: $BELL_DEVICE, or the first that works)"},
+         "where to train (default: $BELL_DEVICE, or the first that works); "
+         "--devices A,B: each with a part of every batch"},
+        {"--zero", "STAGE", TOOL_OPT_INT, &options.zero, 1, 3,
+         "what devices share out: 1 the optimiser's states, 2 gradients too, "
+         "3 parameters too"},
         TOOL_MATH_OPT(&options.math),
         TOOL_JSON_OPT(&options.json),
     };

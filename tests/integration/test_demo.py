@@ -64,6 +64,26 @@ def check_results(tap):
     tap.check('on one thread', complaints)
 
 
+def check_devices(tap):
+    """Each device has a part of every batch; the result is that of one."""
+    steps = ('--steps', '4', '--batch', '32')
+    one, complaints = train('--device', 'CPU', *steps)
+    for devices in 'CPU:0,CPU:1', 'CPU:0,CPU:1,CPU:2':
+        for more in (), ('--zero', '1'), ('--zero', '3', '--model', 'mlp'):
+            if complaints:
+                break
+            many, complaints = train('--devices', devices, *steps, *more)
+            if not complaints and abs(many['loss'] - one['loss']) > 1e-6:
+                complaints.append(f'loss {many["loss"]} on {devices} {more}, '
+                                  f'{one["loss"]} on one')
+            if not complaints and many['device'] != devices:
+                complaints.append(f'device {many["device"]}')
+    tap.check('on several devices', complaints)
+    tap.check('refuses --device with --devices', expect_json_error(
+        run('demo', 'mnist', '--device', 'CPU', '--devices', 'CPU:0,CPU:1',
+            '--json'), 2, 'given twice'))
+
+
 def check_refusals(tap):
     for args, part in (
             (('mnist', '--model', 'rnn'), 'neither mlp nor conv'),
@@ -188,6 +208,7 @@ def check_memory(tap, device, n_parts):
 def main():
     tap = Tap()
     check_results(tap)
+    check_devices(tap)
     check_refusals(tap)
     if SIMULATED:
         check_simulated(tap)
