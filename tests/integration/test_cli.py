@@ -266,7 +266,7 @@ def check_kernel(tap):
                        (('x', '--in', 'x=3:flot'), "no dtype 'flot'"),
                        (('x', '--in', 'x=3,4'), '--in x=3,4'),
                        (('x', '--in', '=3'), '--in =3'),
-                       (('x', '--in', 'x=' + '1x' * 16 + '1'), 'axes'),
+                       (('x', '--in', 'x=' + '1x' * 32 + '1'), 'axes'),
                        (('1', '--show', 'shed'), "'shed'"),
                        (('1', '--run'), '--run goes with --ir'),
                        ((), 'no expression')):
