@@ -86,7 +86,7 @@ struct bell_onnx_info {
 /* Reads the model, and makes tensors of its weights in `ctx`, which live until
  * bell_onnx_close. BELL_E_IO: it cannot be read, or is damaged, with the place;
  * BELL_E_PERMISSION; BELL_E_UNSUPPORTED: it has something that cannot even be
- * listed, such as a tensor of 17 axes. */
+ * listed, such as a tensor of 33 axes. */
 BELL_API BELL_MUST_CHECK bell_status bell_onnx_open(
     struct bell_context *ctx, const char *path, struct bell_onnx **out_model);
 /* Ends it, before or after its context. Tensors that were computed stay; a jit
