@@ -112,7 +112,24 @@ struct way {
     const char *name;
     uint32_t kind;
     bool is_exact; /* SGD of whole numbers; else Adam, and a clipped norm */
+    bool is_split; /* layers are, along a second axis of the mesh */
 };
+
+/* The first layer's outputs, the second one's inputs. */
+static const struct bell_shard_rule model_rules[] = {
+    {"layers.*.up.*", "model", 0},
+    {"layers.*.down.weight", "model", -1},
+};
+
+static void
+set_two_axes(struct bell_context *c)
+{
+    static const char *const names[] = {"data", "model"};
+    int64_t n = bell_mesh_places(c);
+    int64_t sizes[] = {n % 2 ? n : 2, n % 2 ? 1 : n / 2};
+
+    expect_ok(bell_mesh_set(c, sizes, 2, names));
+}
 
 static void
 begin(const char *devices, const struct way *way, bool is_many,
@@ -125,10 +142,15 @@ begin(const char *devices, const struct way *way, bool is_many,
 
     memset(out, 0, sizeof(*out));
     expect_ok(bell_context_create(devices, &out->c));
+    if (way->is_split)
+        set_two_axes(out->c);
     make_net(out->c, way->is_exact ? 1 : 0.0625, &out->net);
     expect_ok(bell_params_add_module(&out->params, &net_type, &out->net));
     expect_ok(bell_module_state(&net_type, &out->net, NULL, &out->state));
     assert_int_equal(out->params.n, PARAMS);
+    if (way->is_split)
+        expect_ok(
+            bell_state_shard(&out->state, model_rules, ARRAY_LEN(model_rules)));
     if (way->is_exact) {
         expect_ok(bell_sgd_create(out->params.tensors, out->params.n, &sgd,
                                   &out->opt));
@@ -665,6 +687,67 @@ test_checkpoints(void **state)
     unlink(path);
 }
 
+/* ---- two axes ------------------------------------------------------------ */
+
+/* Layers along one axis, ZeRO along the other, and parts of a batch. */
+static void
+test_two_axes(void **state)
+{
+    static const struct way split[] = {
+        {"layers", 0, true, true},
+        {"layers, Adam", 0, false, true},
+        {"layers, states", BELL_SHARD_STATES, true, true},
+        {"layers, gradients", BELL_SHARD_GRADIENTS, true, true},
+        {"layers, params", BELL_SHARD_PARAMS, true, true},
+        {"layers, params, Adam", BELL_SHARD_PARAMS, false, true},
+    };
+    static double want[IN * HIDDEN], got[IN * HIDDEN];
+    struct bell_layout layout = {.struct_size = sizeof(layout)};
+    struct training one, many;
+    uint32_t i, p;
+    size_t w, n;
+
+    (void)state;
+    for (w = 0; w < ARRAY_LEN(split); w++) {
+        if (is_left_out(&split[w]))
+            continue;
+        begin(one_name, &split[w], false, &one);
+        begin(many_name, &split[w], true, &many);
+        for (i = 0; i < 2 * STEPS; i++) {
+            expect_ok(bell_scope_begin(one.c));
+            expect_ok(bell_scope_begin(many.c));
+            expect_ok(add_gradients(&one, i));
+            expect_ok(add_gradients(&many, i));
+            expect_ok(bell_optimizer_accumulate(one.opt, NULL, 0));
+            expect_ok(bell_optimizer_accumulate(many.opt, NULL, 0));
+            for (p = 0; p < PARAMS && split[w].is_exact; p++) {
+                n = bell_nbytes(one.params.tensors[p]);
+                expect_ok(bell_read(bell_grad(one.params.tensors[p]), want, n));
+                expect_ok(bell_read(bell_grad(many.params.tensors[p]), got, n));
+                if (memcmp(want, got, n) != 0)
+                    fail_msg("%s: gradient %u has other bits", split[w].name,
+                             p);
+            }
+            if (i % 2) {
+                expect_ok(bell_optimizer_step(one.opt, NULL, 0));
+                expect_ok(bell_optimizer_step(many.opt, NULL, 0));
+                expect_same(&one, &many, &split[w]);
+                bell_optimizer_zero_grad(one.opt);
+                bell_optimizer_zero_grad(many.opt);
+            }
+            expect_ok(bell_scope_end(many.c));
+            expect_ok(bell_scope_end(one.c));
+        }
+        expect_ok(bell_layout_of(many.net.layers[0].up.weight, &layout));
+        assert_int_equal(layout.axes[1], layout.sizes[1] > 1 ? 0 : -1);
+        assert_int_equal(layout.axes[0], split[w].kind != BELL_SHARD_PARAMS
+                                             ? -1
+                                             : layout.sizes[1] > 1);
+        end(&one);
+        end(&many);
+    }
+}
+
 /* ---- refusals ------------------------------------------------------------ */
 
 static void
@@ -700,7 +783,7 @@ main(int argc, char **argv)
         cmocka_unit_test(test_memory),       cmocka_unit_test(test_stages),
         cmocka_unit_test(test_accumulation), cmocka_unit_test(test_jit),
         cmocka_unit_test(test_rules),        cmocka_unit_test(test_checkpoints),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_two_axes),     cmocka_unit_test(test_refusals),
     };
 
     one_name = argc > 1 ? argv[1] : "CPU:0";
