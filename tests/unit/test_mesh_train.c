@@ -748,6 +748,143 @@ test_two_axes(void **state)
     }
 }
 
+/* ---- optimisers ---------------------------------------------------------- */
+
+enum kind {
+    SGD,
+    ADAM,
+    ADAMW,
+    LAMB,
+    RMSPROP,
+    ADAGRAD,
+    LARS,
+    MUON,
+    N_KINDS
+};
+
+static struct bell_optimizer *
+make_optimizer(enum kind kind, tensor const *params, uint32_t n)
+{
+    const struct bell_sgd_options sgd = {
+        .struct_size = sizeof(sgd), .lr = 0.1, .weight_decay = 0.1};
+    const struct bell_adam_options adam = {
+        .struct_size = sizeof(adam), .lr = 0.01, .weight_decay = 0.1};
+    const struct bell_rmsprop_options rmsprop = {.struct_size = sizeof(rmsprop),
+                                                 .lr = 0.01,
+                                                 .momentum = 0.5,
+                                                 .centered = true};
+    const struct bell_adagrad_options adagrad = {
+        .struct_size = sizeof(adagrad), .lr = 0.01, .initial_value = 0.5};
+    const struct bell_lars_options lars = {.struct_size = sizeof(lars),
+                                           .lr = 0.1,
+                                           .momentum = 0.5,
+                                           .weight_decay = 0.1};
+    const struct bell_muon_options muon = {.struct_size = sizeof(muon),
+                                           .lr = 0.01};
+    struct bell_optimizer *opt = NULL;
+    bell_status status = BELL_OK;
+
+    switch (kind) {
+    case SGD:
+        status = bell_sgd_create(params, n, &sgd, &opt);
+        break;
+    case ADAM:
+        status = bell_adam_create(params, n, &adam, &opt);
+        break;
+    case ADAMW:
+        status = bell_adamw_create(params, n, &adam, &opt);
+        break;
+    case LAMB:
+        status = bell_lamb_create(params, n, &adam, &opt);
+        break;
+    case RMSPROP:
+        status = bell_rmsprop_create(params, n, &rmsprop, &opt);
+        break;
+    case ADAGRAD:
+        status = bell_adagrad_create(params, n, &adagrad, &opt);
+        break;
+    case LARS:
+        status = bell_lars_create(params, n, &lars, &opt);
+        break;
+    case MUON:
+        status = bell_muon_create(params, n, &muon, &opt);
+        break;
+    case N_KINDS:
+        break;
+    }
+    expect_ok(status);
+    return opt;
+}
+
+/* Matrices in one group, and in another one, added later, the rest but for
+ * Muon; the loss is scaled. */
+static void
+begin_kind(const char *devices, enum kind kind, uint32_t stage,
+           struct training *out)
+{
+    const struct bell_group_options group = {.struct_size = sizeof(group),
+                                             .lr = 0.02};
+    tensor matrices[2], rest[3];
+
+    memset(out, 0, sizeof(*out));
+    expect_ok(bell_context_create(devices, &out->c));
+    make_net(out->c, 0.0625, &out->net);
+    expect_ok(bell_params_add_module(&out->params, &net_type, &out->net));
+    matrices[0] = out->net.layers[0].up.weight;
+    matrices[1] = out->net.layers[0].down.weight;
+    rest[0] = out->net.layers[0].up.bias;
+    rest[1] = out->net.layers[0].down.bias;
+    rest[2] = out->net.scale;
+    out->opt = make_optimizer(kind, matrices, 2);
+    if (stage)
+        expect_ok(bell_optimizer_shard(out->opt, "data",
+                                       (enum bell_shard_kind)stage));
+    if (kind != MUON)
+        expect_ok(bell_optimizer_add_group(out->opt, rest, 3, &group));
+    expect_ok(bell_optimizer_set_scaler(out->opt, NULL));
+}
+
+static void
+step_scaled(struct training *t, uint32_t salt)
+{
+    tensor x =
+        bell_shard(numbers(t->c, BELL_DIMS(BATCH, IN), salt, 1), "data", 0);
+    tensor loss = bell_sum(bell_mul(forward(&t->net, x), x), NULL, 0, false);
+
+    bell_optimizer_zero_grad(t->opt);
+    expect_ok(bell_backward(bell_optimizer_scale(t->opt, loss)));
+    expect_ok(bell_optimizer_step(t->opt, NULL, 0));
+}
+
+static void
+test_kinds(void **state)
+{
+    static const struct way way = {"optimisers", 0, false, false};
+    struct bell_layout layout = {.struct_size = sizeof(layout)};
+    struct training one, many;
+    uint32_t k, stage, i;
+
+    (void)state;
+    /* what they ask of a mesh does not depend on its size */
+    if (is_left_out(&way) || strcmp(many_name, "CPU:0,CPU:1,CPU:2") != 0)
+        skip();
+    for (k = 0; k < N_KINDS; k++) {
+        for (stage = 1; stage <= 3; stage += 2) {
+            begin_kind(one_name, (enum kind)k, 0, &one);
+            begin_kind(many_name, (enum kind)k, stage, &many);
+            for (i = 0; i < STEPS; i++) {
+                step_scaled(&one, i);
+                step_scaled(&many, i);
+                expect_same(&one, &many, &way);
+            }
+            expect_ok(bell_layout_of(many.net.layers[0].up.bias, &layout));
+            assert_int_equal(layout.axes[0], stage == 3 && k != MUON ? 0 : -1);
+            end(&one);
+            end(&many);
+        }
+    }
+}
+
 /* ---- refusals ------------------------------------------------------------ */
 
 static void
@@ -783,7 +920,8 @@ main(int argc, char **argv)
         cmocka_unit_test(test_memory),       cmocka_unit_test(test_stages),
         cmocka_unit_test(test_accumulation), cmocka_unit_test(test_jit),
         cmocka_unit_test(test_rules),        cmocka_unit_test(test_checkpoints),
-        cmocka_unit_test(test_two_axes),     cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_two_axes),     cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_refusals),
     };
 
     one_name = argc > 1 ? argv[1] : "CPU:0";
