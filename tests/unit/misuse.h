@@ -20,6 +20,7 @@
 #include "doorbell/onnx.h"
 #include "doorbell/ops.h"
 #include "doorbell/stats.h"
+#include "doorbell/tokenizer.h"
 #include "doorbell/dim.h"
 #include "doorbell/vision.h"
 
