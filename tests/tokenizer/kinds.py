@@ -26,6 +26,7 @@ O200K = '|'.join([
 DEEPSEEK = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|"
             r"[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"
             r"\s*[\r\n]+|\s+(?!\S)|\s+")
+VOCAB = 1500
 SPECIALS = ['<unk>', '<s>', '</s>', '<|im_start|>']
 WORLD = ('Grüße aus Köln, naïve café. Привет, мир! Καλημέρα κόσμε. 你好，世界。'
          ' こんにちは世界 カタカナ ﾊﾝｶｸ. 안녕하세요 세계. नमस्ते दुनिया। '
@@ -43,7 +44,7 @@ def corpus():
     return texts
 
 
-def byte_bpe(pattern, texts, normalizer=None, vocab=1500, **options):
+def byte_bpe(pattern, texts, normalizer=None, **options):
     t = Tokenizer(models.BPE(**options))
     if normalizer:
         t.normalizer = normalizer
@@ -56,7 +57,7 @@ def byte_bpe(pattern, texts, normalizer=None, vocab=1500, **options):
         t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     t.decoder = decoders.ByteLevel()
     t.train_from_iterator(texts, trainers.BpeTrainer(
-        vocab_size=vocab, special_tokens=['<|endoftext|>', '<|im_start|>'],
+        vocab_size=VOCAB, special_tokens=['<|endoftext|>', '<|im_start|>'],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False))
     t.add_tokens([AddedToken('lstripped', lstrip=True),
@@ -73,7 +74,7 @@ def word_piece(texts, lower):
     t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     t.decoder = decoders.WordPiece()
     t.train_from_iterator(texts, trainers.WordPieceTrainer(
-        vocab_size=1500, special_tokens=['[PAD]', '[UNK]', '[CLS]', '[SEP]',
+        vocab_size=VOCAB, special_tokens=['[PAD]', '[UNK]', '[CLS]', '[SEP]',
                                          '[MASK]'], show_progress=False))
     t.post_processor = processors.BertProcessing(('[SEP]', 3), ('[CLS]', 2))
     return t
@@ -93,8 +94,8 @@ def llama_bpe(texts, legacy):
     trained = Tokenizer(models.BPE(unk_token='<unk>', fuse_unk=True))
     trained.pre_tokenizer = pre_tokenizers.Metaspace()
     trained.train_from_iterator(texts, trainers.BpeTrainer(
-        vocab_size=1500, special_tokens=names, show_progress=False,
-        limit_alphabet=200))
+        vocab_size=VOCAB, special_tokens=names, show_progress=False,
+        limit_alphabet=VOCAB // 8))
     have = json.loads(trained.to_str())
     mine = json.loads(t.to_str())
     mine['model']['vocab'] = have['model']['vocab']
@@ -114,9 +115,85 @@ def sp_model(texts, kind, folder, **options):
     out = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts), model_writer=out, model_type=kind,
-        vocab_size=1200, minloglevel=2, hard_vocab_limit=False,
+        vocab_size=VOCAB, minloglevel=2, hard_vocab_limit=False,
         num_threads=1, **options)
     return out.getvalue()
+
+
+RULES = ('41\t61\n42\t62\nFB01\t66 69\n65 301\tE9\nA0\t20\n3000\t20\n9\t20\n'
+         'A\t20\n200B\t\n2460\t31\nFF21\t41\nBD\t31 2F 32\n')
+
+
+def small_rules(folder):
+    """Few rules of normalisation, for small files."""
+    path = os.path.join(folder, 'rules.tsv')
+    with open(path, 'w', encoding='ascii') as file:
+        file.write(RULES)
+    return path
+
+
+def gguf(path, kind, tokens, types, scores=None, merges=None, flags=None,
+         numbers=None, pre=None, chars=None):
+    """Writes a file of a tokenizer alone."""
+    from gguf import GGUFWriter
+    w = GGUFWriter(path, 'llama')
+    w.add_tokenizer_model(kind)
+    if pre:
+        w.add_tokenizer_pre(pre)
+    w.add_token_list(tokens)
+    w.add_token_types(types)
+    if scores:
+        w.add_token_scores(scores)
+    if merges:
+        w.add_token_merges(merges)
+    if chars:
+        w.add_precompiled_charsmap(chars)
+    for name, value in (flags or {}).items():
+        w.add_bool('tokenizer.ggml.' + name, value)
+    for name, value in (numbers or {}).items():
+        w.add_uint32('tokenizer.ggml.' + name, value)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.close()
+
+
+def gguf_of_json(path, source, kind, pre=None):
+    """A GGUF file of what tokenizer.json says: byte-level BPE, or BERT's."""
+    with open(source, encoding='utf-8') as file:
+        t = json.load(file)
+    tokens = [''] * len(t['model']['vocab'])
+    for text, i in t['model']['vocab'].items():
+        tokens[i] = text
+    types = [1] * len(tokens)
+    for added in t['added_tokens']:
+        if added['special']:
+            types[added['id']] = 3
+    if kind == 'bert':
+        tokens = [x if types[i] == 3 else x[2:] if x.startswith('##') and
+                  len(x) > 2 else '\u2581' + x for i, x in enumerate(tokens)]
+        gguf(path, kind, tokens, types, numbers={
+            'cls_token_id': 2, 'seperator_token_id': 3,
+            'unknown_token_id': 1})
+        return
+    merges = [' '.join(m) for m in t['model']['merges']]
+    gguf(path, kind, tokens, types, merges=merges, pre=pre,
+         flags={'add_bos_token': True}, numbers={'bos_token_id': 0})
+
+
+def gguf_of_model(path, source, kind):
+    """A GGUF file of what a SentencePiece model says."""
+    from sentencepiece import sentencepiece_model_pb2
+    m = sentencepiece_model_pb2.ModelProto()
+    with open(source, 'rb') as file:
+        m.ParseFromString(file.read())
+    gguf(path, kind, [p.piece for p in m.pieces], [p.type for p in m.pieces],
+         scores=[p.score for p in m.pieces],
+         chars=m.normalizer_spec.precompiled_charsmap or None,
+         flags={'add_bos_token': False, 'add_eos_token': False,
+                'add_space_prefix': m.normalizer_spec.add_dummy_prefix,
+                'remove_extra_whitespaces':
+                    m.normalizer_spec.remove_extra_whitespaces},
+         numbers={'unknown_token_id': 0})
 
 
 def charsmap(model):
@@ -134,7 +211,7 @@ def unigram(texts, normalizer, pre, **options):
     t.pre_tokenizer = pre
     t.decoder = decoders.Metaspace()
     t.train_from_iterator(texts, trainers.UnigramTrainer(
-        vocab_size=1200, special_tokens=SPECIALS, unk_token='<unk>',
+        vocab_size=VOCAB, special_tokens=SPECIALS, unk_token='<unk>',
         show_progress=False))
     t.post_processor = processors.TemplateProcessing(
         single='$A </s>', special_tokens=[('</s>', 2)])
@@ -158,7 +235,7 @@ def word_level(texts):
         pre_tokenizers.Whitespace(), pre_tokenizers.Digits(False),
         pre_tokenizers.Punctuation('contiguous')])
     t.train_from_iterator(texts, trainers.WordLevelTrainer(
-        vocab_size=1500, special_tokens=['[UNK]'], show_progress=False))
+        vocab_size=VOCAB, special_tokens=['[UNK]'], show_progress=False))
     return t
 
 
@@ -174,28 +251,42 @@ def old_bpe(texts):
                              invert=True)])
     t.decoder = decoders.BPEDecoder()
     t.train_from_iterator(texts, trainers.BpeTrainer(
-        vocab_size=1500, special_tokens=['<unk>'], show_progress=False,
-        end_of_word_suffix='</w>', limit_alphabet=300))
+        vocab_size=VOCAB, special_tokens=['<unk>'], show_progress=False,
+        end_of_word_suffix='</w>', limit_alphabet=VOCAB // 8))
     return t
 
 
-def make(folder):
+GGUF = {'gguf_gpt2': ('llama3.json', 'gpt2'),
+        'gguf_bert': ('bert_lower.json', 'bert'),
+        'gguf_llama': ('sp_llama.model', 'llama'),
+        'gguf_t5': ('sp_t5.model', 't5')}
+
+
+def make(folder, small=False):
     """Writes the files; a dict of names to (path, judge)."""
-    found = sorted(glob.glob(os.path.join(folder, '*.*')))
-    return load(found) if found else load(train(folder))
+    found = sorted(path for kind in ('json', 'model', 'gguf') for path in
+                   glob.glob(os.path.join(folder, '*.' + kind)))
+    return load(found or train(folder, small))
 
 
 def load(paths):
     out = {}
     for path in paths:
         name, kind = os.path.splitext(os.path.basename(path))
-        out[name] = (path, Tokenizer.from_file(path) if kind == '.json' else
-                     sentencepiece.SentencePieceProcessor(model_file=path))
+        judge = path
+        if kind == '.gguf':
+            judge = os.path.join(os.path.dirname(path), GGUF[name][0])
+        elif kind not in ('.json', '.model'):
+            continue
+        out[name] = (
+            path, Tokenizer.from_file(judge) if judge.endswith('.json') else
+            sentencepiece.SentencePieceProcessor(model_file=judge))
     return out
 
 
-def train(folder):
+def train(folder, small):
     texts = corpus()
+    rules = {'normalization_rule_tsv': small_rules(folder)} if small else {}
     made = {
         'gpt2': byte_bpe(None, texts),
         'llama3': byte_bpe(LLAMA3, texts, ignore_merges=True),
@@ -217,17 +308,25 @@ def train(folder):
     models_ = {
         'sp_unigram': sp_model(texts, 'unigram', folder,
                                character_coverage=0.995,
-                               user_defined_symbols=['<user>', 'a b']),
+                               user_defined_symbols=['<user>', 'a b'],
+                               **rules),
+        'sp_t5': sp_model(texts, 'unigram', folder, character_coverage=0.99,
+                          **rules),
+        'sp_llama': sp_model(texts, 'bpe', folder, byte_fallback=True,
+                             remove_extra_whitespaces=False,
+                             character_coverage=0.99,
+                             normalization_rule_name='identity'),
         'sp_unigram_bytes': sp_model(texts, 'unigram', folder,
                                      byte_fallback=True,
                                      remove_extra_whitespaces=False,
                                      normalization_rule_name='identity'),
         'sp_bpe': sp_model(texts, 'bpe', folder, byte_fallback=True,
-                           normalization_rule_name='nfkc_cf',
-                           user_defined_symbols=['<user>']),
+                           user_defined_symbols=['<user>'],
+                           **(rules or
+                              {'normalization_rule_name': 'nfkc_cf'})),
         'sp_bpe_suffix': sp_model(texts, 'bpe', folder,
                                   treat_whitespace_as_suffix=True,
-                                  character_coverage=0.99),
+                                  character_coverage=0.99, **rules),
     }
     made['precompiled'] = precompiled(made['unigram'],
                                       charsmap(models_['sp_unigram']))
@@ -240,6 +339,13 @@ def train(folder):
         paths.append(os.path.join(folder, name + '.model'))
         with open(paths[-1], 'wb') as file:
             file.write(data)
+    for name, (source, kind) in GGUF.items():
+        source = os.path.join(folder, source)
+        paths.append(os.path.join(folder, name + '.gguf'))
+        if source.endswith('.json'):
+            gguf_of_json(paths[-1], source, kind, 'llama-bpe')
+        else:
+            gguf_of_model(paths[-1], source, kind)
     return paths
 
 
