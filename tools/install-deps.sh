@@ -8,7 +8,7 @@ set -euo pipefail
 
 build="gcc libc6-dev meson ninja-build pkg-config llvm-19-dev zlib1g-dev libcjson-dev"
 optional="libsqlite3-dev libpci-dev libsodium-dev opencl-c-headers"
-check="$build g++ libcmocka-dev libopenblas-dev clang-format-14 binutils ocl-icd-libopencl1 pocl-opencl-icd"
+check="$build g++ libcmocka-dev libonnx-testdata libopenblas-dev clang-format-14 binutils ocl-icd-libopencl1 pocl-opencl-icd"
 # A program that stands for each package, where one does: what is here by
 # another way than apt need not be installed.
 declare -A program=([gcc]=gcc [g++]=g++ [meson]=meson [ninja-build]=ninja

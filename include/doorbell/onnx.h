@@ -21,7 +21,8 @@
  * - external data is below the model's folder, not behind a link, and ends
  *   where its file does;
  * - graphs and functions nest 16 deep at most, a call runs 250,000 nodes at
- *   most, and no value of it has more than 2^31 elements.
+ *   most, and no value of it has more than 2^31 elements;
+ * - what a call computes on the host takes 256 MiB at most.
  * (It must not be made shorter while it is open.)
  *
  * Operators that are not known, and attributes that are not known, are refused

@@ -72,6 +72,7 @@ struct onnx_tensor {
     uint64_t n_elems;
     const uint8_t *data; /* NULL: of strings and types that are not read */
     uint64_t size_bytes;
+    struct bell_tensor *made; /* while it is open, in its context; or NULL */
     bool in_file; /* in the mapping, which outlives the arena's reading */
 };
 

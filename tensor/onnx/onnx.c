@@ -13,7 +13,9 @@ struct bell_onnx {
     struct bell_context *ctx;  /* whose its weights are */
     struct bell_context *host; /* owned: what is folded */
     struct onnx_model *model;
-    struct onnx_value *weights;    /* of the model's graph; owned */
+    struct onnx_value *weights; /* of the model's graph; owned */
+    struct onnx_tensor **large; /* that have tensors; owned */
+    size_t n_large, cap_large;
     struct bell_onnx_value *shown; /* inputs, outputs, weights; owned */
     struct bell_onnx_node *nodes;  /* owned */
     uint32_t n_in;                 /* inputs that are not weights */
@@ -65,6 +67,47 @@ make_weight(struct bell_onnx *m, const struct onnx_tensor *t)
     return made;
 }
 
+/* Makes a tensor of a large one of the file, once. Small ones are made by each
+ * call: they are numbers of the graph. */
+static BELL_MUST_CHECK bell_status
+make_large(struct bell_onnx *m, struct onnx_tensor *t)
+{
+    enum bell_dtype dtype = onnx_dtype(t->type);
+
+    if (dtype == BELL_DEFAULT || dtype == BELL_BOOL || !t->data || t->made)
+        return BELL_OK;
+    if (host_grow((void **)&m->large, &m->cap_large, m->n_large + 1,
+                  sizeof(*m->large)) != 0)
+        return onnx_no_memory();
+    t->made = bell_keep_forever(make_weight(m, t));
+    m->large[m->n_large++] = t;
+    return bell_context_status(m->ctx);
+}
+
+/* The same of those inside of a graph: constants, and weights of graphs in
+ * attributes. */
+static BELL_MUST_CHECK bell_status
+make_inner(struct bell_onnx *m, const struct onnx_graph *graph)
+{
+    uint32_t i, k;
+
+    for (i = 0; i < graph->n_nodes; i++) {
+        for (k = 0; k < graph->nodes[i].n_attrs; k++) {
+            const struct onnx_attr *attr = &graph->nodes[i].attrs[k];
+
+            if (attr->t && attr->t->n_elems > ONNX_HOST_ELEMS)
+                BELL_TRY(make_large(m, attr->t));
+            if (attr->g)
+                BELL_TRY(make_inner(m, attr->g));
+        }
+    }
+    for (i = 0; graph != &m->model->graph && i < graph->n_weights; i++) {
+        if (graph->weights[i].n_elems > ONNX_HOST_ELEMS)
+            BELL_TRY(make_large(m, &graph->weights[i]));
+    }
+    return BELL_OK;
+}
+
 static BELL_MUST_CHECK bell_status
 make_weights(struct bell_onnx *m)
 {
@@ -73,18 +116,20 @@ make_weights(struct bell_onnx *m)
 
     m->weights = host_calloc(graph->n_weights + 1u, sizeof(*m->weights));
     if (!m->weights)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory for weights");
+        return onnx_no_memory();
     for (i = 0; i < graph->n_weights; i++) {
-        const struct onnx_tensor *t = &graph->weights[i];
+        struct onnx_tensor *t = &graph->weights[i];
 
         onnx_value_of(t, &m->weights[i]);
         m->info.weight_bytes += t->size_bytes;
-        if (onnx_dtype(t->type) == BELL_DEFAULT || !t->data ||
-            onnx_dtype(t->type) == BELL_BOOL || m->weights[i].is_constant)
+        if (m->weights[i].is_constant)
             continue;
-        m->weights[i].t = bell_keep_forever(make_weight(m, t));
+        BELL_TRY(make_large(m, t));
+        m->weights[i].t = t->made;
     }
-    return bell_context_status(m->ctx);
+    for (i = 0; i < m->model->n_functions; i++)
+        BELL_TRY(make_inner(m, &m->model->functions[i].body));
+    return make_inner(m, graph);
 }
 
 /* ---- facts ---- */
@@ -231,12 +276,15 @@ bell_onnx_open(struct bell_context *ctx, const char *path,
 void
 bell_onnx_close(struct bell_onnx *model)
 {
-    uint32_t i;
+    size_t i;
 
     if (!model || !check_model(__func__, model))
         return;
-    for (i = 0; model->weights && i < model->model->graph.n_weights; i++)
-        bell_tensor_release(model->weights[i].t);
+    for (i = 0; i < model->n_large; i++) {
+        bell_tensor_release(model->large[i]->made);
+        model->large[i]->made = NULL;
+    }
+    host_free(model->large);
     host_free(model->weights);
     host_free(model->shown);
     host_free(model->nodes);

@@ -10,6 +10,8 @@
 /* Most elements of any value, and most nodes of a call. */
 #define ONNX_MAX_ELEMS ((uint64_t)1 << 31)
 #define ONNX_MAX_STEPS 250000
+/* Most bytes of a call on the host: of values that are folded, and lists. */
+#define ONNX_MAX_HOST_BYTES ((size_t)256 << 20)
 
 /* Elements in the host's memory, row-major; the run's arena has them. */
 struct onnx_host {

@@ -7,13 +7,56 @@
 /* Most iterations of a loop. */
 #define MAX_TURNS 16384
 
+/* Both branches, of which the device takes one: where the condition has no
+ * value yet. Their outputs must have the same shapes. */
+static bell_status
+run_both(struct onnx_op *op)
+{
+    const struct onnx_attr *then = op_attr(op, "then_branch");
+    const struct onnx_attr *other = op_attr(op, "else_branch");
+    struct onnx_value *a = op_take(op, op->n_out, sizeof(*a));
+    struct onnx_value *b = op_take(op, op->n_out, sizeof(*b));
+    struct bell_tensor *condition = bell_reshape(op_in(op, 0), BELL_NO_DIMS);
+    uint32_t i;
+
+    if (!a || !b)
+        return onnx_no_memory();
+    if (!then || !then->g || !other || !other->g)
+        return bell_fail(BELL_E_IO, "it lacks a branch");
+    BELL_TRY(onnx_run_inner(op, then->g, NULL, 0, a, op->n_out));
+    BELL_TRY(onnx_run_inner(op, other->g, NULL, 0, b, op->n_out));
+    for (i = 0; i < op->n_out; i++) {
+        struct bell_tensor *x, *y;
+
+        if (a[i].kind != ONNX_VALUE || b[i].kind != ONNX_VALUE)
+            return op_unsupported("a condition that is not known, of what is "
+                                  "not a tensor");
+        x = onnx_tensor_in(op->run, op->ctx, &a[i]);
+        y = onnx_tensor_in(op->run, op->ctx, &b[i]);
+        if (bell_is_error(x) || bell_is_error(y) ||
+            bell_dtype_of(x) != bell_dtype_of(y) ||
+            bell_ndim(x) != bell_ndim(y) ||
+            memcmp(bell_shape(x), bell_shape(y),
+                   bell_ndim(x) * sizeof(int64_t)) != 0)
+            return op_unsupported("a condition that is not known, of branches "
+                                  "with other shapes");
+        op_out(op, i, bell_where(condition, x, y));
+    }
+    return BELL_OK;
+}
+
 bell_status
 onnx_op_if(struct onnx_op *op)
 {
     const struct onnx_attr *branch;
     int64_t condition;
 
-    BELL_TRY(op_in_int(op, 0, &condition));
+    /* In a function that is captured there is no value to read. */
+    if (op_in_int(op, 0, &condition) != BELL_OK) {
+        if (!op_has(op, 0) || !op->in[0]->t)
+            return bell_error_last()->status;
+        return run_both(op);
+    }
     branch = op_attr(op, condition ? "then_branch" : "else_branch");
     if (!branch || !branch->g)
         return bell_fail(BELL_E_IO, "it lacks a branch");
@@ -272,7 +315,7 @@ onnx_op_scan(struct onnx_op *op)
         return bell_fail(BELL_E_IO, "it lacks a body");
     s.body = body->g;
     s.n_scan = (uint32_t)op_int(op, "num_scan_inputs", 0);
-    if (s.n_scan > op->n_in - s.first)
+    if (op->n_in < s.first || s.n_scan > op->n_in - s.first)
         return bell_fail(BELL_E_IO, "num_scan_inputs is more than its inputs");
     s.n_state = op->n_in - s.first - s.n_scan;
     if (s.body->n_outputs < s.n_state || op->n_out > s.body->n_outputs)

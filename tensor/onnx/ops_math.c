@@ -190,6 +190,46 @@ onnx_op_swish(struct onnx_op *op)
 }
 
 bell_status
+onnx_op_swiglu(struct onnx_op *op)
+{
+    struct bell_tensor *a = op_in(op, 0);
+    double alpha = op_float(op, "alpha", 1);
+
+    a = bell_mul(a, bell_sigmoid(alpha == 1 ? a : bell_mul_scalar(a, alpha)));
+    op_out(op, 0, bell_mul(a, op_in(op, 1)));
+    return BELL_OK;
+}
+
+/* com.microsoft's: gelu(x + bias), of either form. */
+bell_status
+onnx_op_bias_gelu(struct onnx_op *op)
+{
+    struct bell_tensor *x = op_in(op, 0), *bias = op_in_or_null(op, 1);
+    bool is_fast = strcmp(op->node->op, "FastGelu") == 0;
+
+    op_out(op, 0, bell_gelu(bias ? bell_add(x, bias) : x, is_fast));
+    return BELL_OK;
+}
+
+/* com.microsoft's: alpha a @ b, either transposed before. */
+bell_status
+onnx_op_fused_matmul(struct onnx_op *op)
+{
+    struct bell_tensor *a = op_in(op, 0), *b = op_in(op, 1), *y;
+    double alpha = op_float(op, "alpha", 1);
+
+    if (op_int(op, "transBatchA", 0) || op_int(op, "transBatchB", 0))
+        return op_unsupported("transBatchA or transBatchB is not 0");
+    if (op_int(op, "transA", 0))
+        a = bell_t(a);
+    if (op_int(op, "transB", 0))
+        b = bell_t(b);
+    y = bell_matmul(a, b);
+    op_out(op, 0, alpha == 1 ? y : bell_mul_scalar(y, alpha));
+    return BELL_OK;
+}
+
+bell_status
 onnx_op_quick_gelu(struct onnx_op *op)
 {
     struct bell_tensor *x = op_in(op, 0);

@@ -167,6 +167,67 @@ half_down(int64_t n)
     return n >= 0 ? n / 2 : -((1 - n) / 2);
 }
 
+/* com.microsoft's: a convolution, and an activation by name. */
+bell_status
+onnx_op_fused_conv(struct onnx_op *op)
+{
+    const struct onnx_attr *params = op_attr(op, "activation_params");
+    const char *name = op_str(op, "activation", "");
+    double a = params && params->n > 0 ? (double)params->floats[0] : 0;
+    double b = params && params->n > 1 ? (double)params->floats[1] : 0;
+    struct bell_tensor *y =
+        op_conv(op, op_in(op, 0), op_in(op, 1), op_in_or_null(op, 2));
+
+    if (!y)
+        return bell_error_last()->status
+                   ? bell_error_last()->status
+                   : bell_fail(BELL_BAD_SHAPE, "its weight has other axes");
+    if (op_has(op, 3))
+        y = bell_add(y, op_in(op, 3));
+    if (strcmp(name, "Relu") == 0)
+        y = bell_relu(y);
+    else if (strcmp(name, "Sigmoid") == 0)
+        y = bell_sigmoid(y);
+    else if (strcmp(name, "Tanh") == 0)
+        y = bell_tanh(y);
+    else if (strcmp(name, "LeakyRelu") == 0)
+        y = bell_leaky_relu(y, a);
+    else if (strcmp(name, "Clip") == 0)
+        y = bell_clip(y, a, b);
+    else if (strcmp(name, "HardSigmoid") == 0)
+        y = bell_clip(bell_add_scalar(bell_mul_scalar(y, a), b), 0, 1);
+    else if (*name)
+        return op_unsupported("activation '%.40s' is not known", name);
+    op_out(op, 0, y);
+    return BELL_OK;
+}
+
+bell_status
+onnx_op_causal_conv(struct onnx_op *op)
+{
+    struct bell_tensor *x = op_in(op, 0), *weight = op_in(op, 1), *y;
+    struct bell_tensor *past = op_in_or_null(op, 3);
+    const char *name = op_str(op, "activation", "none");
+    struct bell_conv_options opt = {.struct_size = sizeof(opt)};
+    int64_t k, length;
+
+    if (bell_ndim(x) != 3 || bell_ndim(weight) != 3)
+        return bell_fail(BELL_BAD_SHAPE, "an input of %u axes; expected 3",
+                         bell_ndim(x));
+    if (strcmp(name, "none") != 0 && strcmp(name, "silu") != 0 &&
+        strcmp(name, "swish") != 0)
+        return op_unsupported("activation '%.40s' is not known", name);
+    k = bell_shape(weight)[2];
+    opt.groups = bell_shape(x)[1];
+    x = past ? bell_cat(BELL_TENSORS(past, x), 2)
+             : bell_pad(x, (const int64_t[]){k - 1, 0}, 2, 0);
+    length = bell_size(x, 2);
+    y = bell_conv1d(x, weight, op_in_or_null(op, 2), &opt);
+    op_out(op, 0, *name == 's' ? bell_silu(y) : y);
+    op_out(op, 1, bell_narrow(x, 2, length - (k - 1), k - 1));
+    return BELL_OK;
+}
+
 /* Padding of a transposed convolution cuts. */
 static bell_status
 transpose_pads(struct onnx_op *op, struct bell_tensor *x, struct window *w,
@@ -620,7 +681,7 @@ onnx_op_skip_layer_norm(struct onnx_op *op)
 {
     struct bell_tensor *x = bell_add(op_in(op, 0), op_in(op, 1)), *bias;
     bool is_simple = strncmp(op->node->op, "SkipSimplified", 14) == 0;
-    double eps = op_float(op, "epsilon", (double)1e-5f);
+    double eps = op_float(op, "epsilon", (double)1e-12f);
 
     bias = op_in_or_null(op, is_simple ? 3 : 4);
     if (bias)

@@ -194,6 +194,8 @@ onnx_tensor_in(struct onnx_run *run, struct bell_context *ctx,
 
     if (*made)
         return *made;
+    if (value->from && value->from->made && ctx == run->ctx)
+        return value->from->made;
     if (!host && value->from && read_from(run, value->from, &host) != BELL_OK)
         return fail_tensor(ctx);
     if (!host && onnx_host_of(run, value, &host) != BELL_OK)
@@ -446,6 +448,8 @@ run_node(struct onnx_run *run, struct onnx_frame *frame,
 
     if (++run->n_steps > ONNX_MAX_STEPS)
         return op_unsupported("a call of more than %d nodes", ONNX_MAX_STEPS);
+    if (run->arena.used_bytes > ONNX_MAX_HOST_BYTES)
+        return op_unsupported("a call of more than 256 MiB on the host");
     op.n_in = node->n_inputs;
     op.in = op_take(&op, op.n_in, sizeof(*op.in));
     op.out = op_take(&op, op.n_out, sizeof(*op.out));

@@ -332,6 +332,57 @@ test_shapes_in_jit(void **state)
     bell_onnx_close(model);
 }
 
+/* If(c) { y = -x } else { y = |x| }: called it takes one branch, captured the
+ * device chooses. */
+static void
+test_if(void **state)
+{
+    static const float data[] = {1, -2};
+    static const float want[2][2] = {{1, 2}, {-1, 2}};
+    struct bell_context *ctx = *state;
+    struct bell_jit_desc desc = {sizeof(desc), "m", bell_onnx_call, NULL, 2, 1};
+    struct msg graph = {.n = 0}, node = make_node("If", "c", "y"), type;
+    struct bell_tensor *in[2], *y;
+    struct bell_onnx *model;
+    struct bell_jit *jit;
+    unsigned i;
+    float got[2];
+
+    for (i = 0; i < 2; i++) {
+        struct msg branch = {.n = 0}, attr = {.n = 0};
+        struct msg inner = make_node(i ? "Abs" : "Neg", "x", "b");
+
+        put_msg(&branch, 1, &inner);
+        put_value(&branch, 12, "b", NULL, UINT32_MAX);
+        put_text(&attr, 1, i ? "else_branch" : "then_branch");
+        put_msg(&attr, 6, &branch);
+        put_int(&attr, 20, 5);
+        put_msg(&node, 5, &attr);
+    }
+    put_msg(&graph, 1, &node);
+    type.n = 0; /* bool */
+    put_bytes(&type, 1, "c", 1);
+    put_bytes(&type, 2, "\x0a\x02\x08\x09", 4);
+    put_msg(&graph, 11, &type);
+    put_value(&graph, 11, "x", NULL, UINT32_MAX);
+    put_value(&graph, 12, "y", NULL, UINT32_MAX);
+    expect_ok(open_graph(ctx, &graph, &model));
+    desc.user = model;
+    expect_ok(bell_jit_create(ctx, &desc, &jit));
+    in[1] = bell_from_data(ctx, BELL_DIMS(2), BELL_FLOAT32, data);
+    for (i = 0; i < 2; i++) {
+        in[0] = bell_contiguous(bell_full(ctx, BELL_NO_DIMS, i, BELL_BOOL));
+        expect_ok(bell_onnx_call(ctx, model, in, &y));
+        expect_ok(bell_read(y, got, sizeof(got)));
+        assert_memory_equal(got, want[i], sizeof(got));
+        expect_ok(bell_jit_call(jit, in, &y));
+        expect_ok(bell_read(y, got, sizeof(got)));
+        assert_memory_equal(got, want[i], sizeof(got));
+    }
+    bell_jit_destroy(jit);
+    bell_onnx_close(model);
+}
+
 /* Opens a graph of one node that is refused, and calls it. */
 static void
 expect_refused(struct bell_context *ctx, const struct msg *node,
@@ -601,6 +652,45 @@ nested_model(unsigned depth)
     return model;
 }
 
+/* A loop whose every turn gives 4,096 numbers that the host knows. */
+static void
+expect_loop_bomb(struct bell_context *ctx)
+{
+    static const int64_t numbers[] = {0, 4096, 1, 16384};
+    static const char *const names[] = {"zero", "most", "one", "turns"};
+    struct bell_tensor *x = bell_ones(ctx, BELL_DIMS(2), BELL_FLOAT32), *y;
+    struct msg graph = {.n = 0}, body = {.n = 0}, attr = {.n = 0}, node;
+    struct bell_onnx *model;
+    unsigned i;
+
+    node = make_node("Identity", "go", "go2");
+    put_msg(&body, 1, &node);
+    node = make_node("Range", "zero most one", "row");
+    put_msg(&body, 1, &node);
+    put_value(&body, 11, "i", NULL, UINT32_MAX);
+    put_value(&body, 11, "go", NULL, UINT32_MAX);
+    put_value(&body, 12, "go2", NULL, UINT32_MAX);
+    put_value(&body, 12, "row", NULL, UINT32_MAX);
+    put_text(&attr, 1, "body");
+    put_msg(&attr, 6, &body);
+    put_int(&attr, 20, 5);
+    node = make_node("Loop", "turns", "y");
+    put_bytes(&node, 1, "", 0);
+    put_msg(&node, 5, &attr);
+    put_msg(&graph, 1, &node);
+    for (i = 0; i < 4; i++) {
+        struct msg t = make_tensor(names[i], 7, &numbers[i], 8, -1);
+
+        put_msg(&graph, 5, &t);
+    }
+    put_value(&graph, 11, "x", NULL, UINT32_MAX);
+    put_value(&graph, 12, "y", NULL, UINT32_MAX);
+    expect_ok(open_graph(ctx, &graph, &model));
+    expect_fails(bell_onnx_call(ctx, model, &x, &y), BELL_E_UNSUPPORTED,
+                 "more than 256 MiB on the host");
+    bell_onnx_close(model);
+}
+
 static void
 test_bombs(void **state)
 {
@@ -617,6 +707,7 @@ test_bombs(void **state)
     expect_bomb(ctx, "Tile", "x n", times, 1, "2^31 elements");
     expect_bomb(ctx, "Tile", "x n", huge, 1, "repeats");
     expect_bomb(ctx, "OneHot", "n n x", huge, 1, "depth");
+    expect_loop_bomb(ctx);
 
     m = nested_model(3);
     write_bytes("m.onnx", m.bytes, m.n);
@@ -676,11 +767,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_call),     cmocka_unit_test(test_shapes_in_jit),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_inputs),
-        cmocka_unit_test(test_names),    cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_external), cmocka_unit_test(test_bombs),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_call),    cmocka_unit_test(test_shapes_in_jit),
+        cmocka_unit_test(test_if),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_inputs),  cmocka_unit_test(test_names),
+        cmocka_unit_test(test_damaged), cmocka_unit_test(test_external),
+        cmocka_unit_test(test_bombs),   cmocka_unit_test(test_memory),
     };
 
     return cmocka_run_group_tests(tests, begin, end);
