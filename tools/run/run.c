@@ -563,8 +563,11 @@ verb_run(int argc, char **argv)
          "safetensors with all weights that have names, in place of the "
          "bundle's"},
         {"--save", "FILE", TOOL_OPT_STRING, &o->save, 0, 0,
-         "with --weights: write a bundle that has these, and run nothing; of "
-         "a model: its bundle"},
+         "with --weights: write a bundle that has these, and run nothing"
+#ifdef TOOL_HELP_DOCUMENT
+         "; of a model: its bundle"
+#endif
+        },
 #ifdef TOOL_HELP_DOCUMENT
         {"--target", "DEVICE", TOOL_OPT_LIST, &o->targets, 0, 0,
          "with --save, of a model: a device that the bundle is for (default: "
