@@ -108,7 +108,7 @@ BELL_API BELL_MUST_CHECK bell_status
 bell_token_stream_create(const struct bell_tokenizer *tokenizer, uint32_t flags,
                          struct bell_token_stream **out_stream);
 /* What a token adds to the text: *out_n_bytes bytes at *out_text, valid until
- * the next call. A character whose last bytes are still to come is held back. */
+ * the next call. A character whose last bytes are yet to come is held back. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_token_stream_next(struct bell_token_stream *stream, int32_t id,
                        const char **out_text, size_t *out_n_bytes);

@@ -183,8 +183,8 @@ read_tokens(const struct reader *r)
     bool found = false;
 
     if (n == 0 || n >= TEXT_TOKENS_MAX)
-        return bell_fail(BELL_E_IO, "%s: %llu tokens", t->path,
-                         (unsigned long long)n);
+        return bell_fail(BELL_E_IO, "%s: expected tokens, got %llu of them",
+                         t->path, (unsigned long long)n);
     for (i = 0; i < n; i++) {
         const char *text;
         size_t n_text, at = 0;
@@ -263,7 +263,7 @@ read_around(const struct reader *r, bool adds_bos, bool adds_eos,
 /* ---- byte-level BPE ---- */
 
 static BELL_MUST_CHECK bell_status
-read_merges(const struct reader *r)
+read_gguf_merges(const struct reader *r)
 {
     uint64_t n = bell_file_list(r->file, KEY("merges")), i;
 
@@ -284,7 +284,7 @@ read_merges(const struct reader *r)
 }
 
 static BELL_MUST_CHECK bell_status
-read_bytes(const struct reader *r)
+read_byte_bpe(const struct reader *r)
 {
     struct bell_tokenizer *t = r->t;
     const struct words *words = NULL;
@@ -304,7 +304,7 @@ read_bytes(const struct reader *r)
     t->model.kind = MODEL_BPE;
     t->model.ignores_merges = words->whole;
     BELL_TRY(tokenizer_index(t));
-    BELL_TRY(read_merges(r));
+    BELL_TRY(read_gguf_merges(r));
     BELL_TRY(add_signs(r));
     if (words->digits)
         t->splits[t->n_splits++] =
@@ -323,7 +323,7 @@ read_bytes(const struct reader *r)
 /* ---- SentencePiece's kinds ---- */
 
 static BELL_MUST_CHECK bell_status
-read_charsmap(const struct reader *r, struct text_norm *norm)
+read_gguf_charsmap(const struct reader *r, struct text_norm *norm)
 {
     uint64_t n = bell_file_list(r->file, KEY("precompiled_charsmap")), i;
     uint8_t *bytes;
@@ -368,7 +368,7 @@ read_pieces(const struct reader *r, bool is_unigram)
             get_flag(r, KEY("remove_extra_whitespaces"), is_unigram),
         .escapes = true,
         .users = &t->users};
-    BELL_TRY(read_charsmap(r, norm));
+    BELL_TRY(read_gguf_charsmap(r, norm));
     t->decodes[t->n_decodes++] =
         (struct text_decode){.kind = DECODE_SENTENCEPIECE,
                              .a = "\xe2\x96\x81",
@@ -426,7 +426,7 @@ tokenizer_read_gguf(struct bell_tokenizer *t, const struct bell_file *file)
     BELL_TRY(read_tokens(&r));
     BELL_TRY(read_roles(&r));
     if (has_text(kind, n, "gpt2"))
-        return read_bytes(&r);
+        return read_byte_bpe(&r);
     if (has_text(kind, n, "bert"))
         return read_words(&r);
     return read_pieces(&r, has_text(kind, n, "t5"));

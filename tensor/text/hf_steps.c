@@ -362,7 +362,8 @@ read_split(struct bell_tokenizer *t, const cJSON *step, const char *type)
                                "type length"));
         BELL_TRY(hf_size(t, step, "length", 1 << 30, 5, &split->length));
         if (split->length == 0)
-            return bell_fail(BELL_E_IO, "%s: pieces of length 0", t->path);
+            return bell_fail(
+                BELL_E_IO, "%s: the length of pieces must be above 0", t->path);
         return BELL_OK;
     }
     if (strcmp(type, "BertPreTokenizer") == 0)

@@ -106,8 +106,8 @@ pop_pair(struct text_room *room)
 }
 
 static BELL_MUST_CHECK bell_status
-add_symbol(struct text_room *room, size_t *n, int32_t id, size_t at,
-           size_t bytes, bool is_frozen)
+add_word_symbol(struct text_room *room, size_t *n, int32_t id, size_t at,
+                size_t bytes, bool is_frozen)
 {
     struct symbol *symbols;
 
@@ -207,9 +207,9 @@ join_symbols(const struct text_model *model, const struct token_index *index,
 
 /* The token of a character of a word, with what comes before or behind it. */
 static int32_t
-find_part(const struct text_model *model, const struct token_index *index,
-          const char *text, size_t n, bool is_first, bool is_last, char *buf,
-          size_t *out_n)
+find_char_token(const struct text_model *model, const struct token_index *index,
+                const char *text, size_t n, bool is_first, bool is_last,
+                char *buf, size_t *out_n)
 {
     size_t k = 0;
 
@@ -251,34 +251,35 @@ begin_word(const struct text_model *model, const struct token_index *index,
 
     for (at = 0; at < n; at += bytes) {
         bytes = unicode_read(text + at, n - at, &c);
-        id = find_part(model, index, text + at, bytes, at == 0, at + bytes == n,
-                       buf, &k);
+        id = find_char_token(model, index, text + at, bytes, at == 0,
+                             at + bytes == n, buf, &k);
         if (id >= 0) {
             if (unknown)
-                BELL_TRY(
-                    add_symbol(room, out_n, model->unknown, 0, unknown, false));
+                BELL_TRY(add_word_symbol(room, out_n, model->unknown, 0,
+                                         unknown, false));
             unknown = 0;
-            BELL_TRY(add_symbol(room, out_n, id, at, bytes, false));
+            BELL_TRY(add_word_symbol(room, out_n, id, at, bytes, false));
             continue;
         }
         if (model->byte_fallback && has_bytes(model, buf, k)) {
             for (i = 0; i < k; i++)
-                BELL_TRY(add_symbol(room, out_n,
-                                    model->of_byte[(uint8_t)buf[i]], at, 1,
-                                    false));
+                BELL_TRY(add_word_symbol(room, out_n,
+                                         model->of_byte[(uint8_t)buf[i]], at, 1,
+                                         false));
             continue;
         }
         if (model->unknown < 0)
             continue; /* as tokenizers do: it is left out */
         if (unknown && !model->fuses_unknown) {
-            BELL_TRY(
-                add_symbol(room, out_n, model->unknown, 0, unknown, false));
+            BELL_TRY(add_word_symbol(room, out_n, model->unknown, 0, unknown,
+                                     false));
             unknown = 0;
         }
         unknown += bytes;
     }
     if (unknown)
-        BELL_TRY(add_symbol(room, out_n, model->unknown, 0, unknown, false));
+        BELL_TRY(
+            add_word_symbol(room, out_n, model->unknown, 0, unknown, false));
     return BELL_OK;
 }
 
@@ -369,7 +370,7 @@ encode_scored(const struct text_model *model, const struct token_index *index,
     for (at = 0; at < n; at += bytes) {
         size_t user = user_bytes(index, text + at, n - at);
         bytes = user ? user : unicode_read(text + at, n - at, &c);
-        BELL_TRY(add_symbol(room, &n_symbols, -1, at, bytes, user != 0));
+        BELL_TRY(add_word_symbol(room, &n_symbols, -1, at, bytes, user != 0));
     }
     BELL_TRY(join_symbols(model, index, room, text, n_symbols));
     symbols = room->symbols;

@@ -22,7 +22,8 @@ text_charsmap_init(struct text_charsmap *map, struct arena *arena,
     char *texts;
 
     if (n < 8)
-        return bell_fail(BELL_E_IO, "a map of characters of %zu bytes", n);
+        return bell_fail(BELL_E_IO,
+                         "a map of characters must not end after %zu bytes", n);
     memcpy(&n_trie, bytes, 4);
     if (n_trie % 4 || n_trie < 4 || n_trie > n - 5)
         return bell_fail(BELL_E_IO,
@@ -113,14 +114,14 @@ map_clusters(const struct text_charsmap *map, const char *text, size_t n,
 /* ---- normal forms ---- */
 
 /* Characters that may still be put in order, and composed. */
-struct form {
+struct normal_chars {
     uint32_t *chars; /* owned */
     uint8_t *classes;
     size_t n, cap_chars, cap_classes;
 };
 
 static bool
-form_add(struct form *form, uint32_t c)
+form_add(struct normal_chars *form, uint32_t c)
 {
     uint8_t class = unicode_combining(c);
     size_t i = form->n;
@@ -137,7 +138,7 @@ form_add(struct form *form, uint32_t c)
 
 /* Sorts runs of characters of a class above 0, stably, by counting. */
 static bool
-form_sort(struct form *form)
+form_sort(struct normal_chars *form)
 {
     uint32_t *chars = NULL;
     size_t i, end, j, cap = 0;
@@ -174,7 +175,7 @@ form_sort(struct form *form)
 }
 
 static void
-form_compose(struct form *form)
+form_compose(struct normal_chars *form)
 {
     size_t i, n = 0, starter = SIZE_MAX;
     int last = -1; /* class of what is kept behind the starter */
@@ -204,7 +205,7 @@ static void
 normal_form(const char *text, size_t n, bool compat, bool compose,
             struct text_pieces *to)
 {
-    struct form form = {0};
+    struct normal_chars form = {0};
     uint32_t out[UNICODE_DECOMPOSED_MAX], c;
     size_t at, k, i, ascii = 0;
 

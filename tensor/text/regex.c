@@ -224,7 +224,7 @@ take_char(struct parser *p)
 
 /* Digits of that base, at least one and at most `most`. */
 static bool
-take_number(struct parser *p, unsigned base, size_t most, uint32_t *out)
+take_digits(struct parser *p, unsigned base, size_t most, uint32_t *out)
 {
     size_t n = 0;
 
@@ -326,10 +326,10 @@ take_escape(struct parser *p, uint32_t *out_char)
     case 'x':
         if (is_next(p, "{")) {
             p->at++;
-            if (!take_number(p, 16, 8, out_char) || !is_next(p, "}"))
+            if (!take_digits(p, 16, 8, out_char) || !is_next(p, "}"))
                 return reject(p, "\\x{..}");
             p->at++;
-        } else if (!take_number(p, 16, 2, out_char)) {
+        } else if (!take_digits(p, 16, 2, out_char)) {
             return reject(p, "\\x");
         } else if (*out_char >= 0x80) {
             return refuse(p, "a byte that is not a character");
@@ -338,7 +338,7 @@ take_escape(struct parser *p, uint32_t *out_char)
             return reject(p, "a number that is not a character");
         return BELL_OK;
     case 'u':
-        if (!take_number(p, 16, 4, out_char) || *out_char >> 11 == 0x1b)
+        if (!take_digits(p, 16, 4, out_char) || *out_char >> 11 == 0x1b)
             return reject(p, "\\u");
         return BELL_OK;
     default:
@@ -504,11 +504,11 @@ take_count(struct parser *p, uint32_t *out_min, uint32_t *out_max)
     if (c != '{')
         return false;
     p->at++;
-    has_min = take_number(p, 10, 6, out_min);
+    has_min = take_digits(p, 10, 6, out_min);
     *out_max = *out_min;
     if (is_next(p, ",")) {
         p->at++;
-        if (!take_number(p, 10, 6, out_max)) {
+        if (!take_digits(p, 10, 6, out_max)) {
             *out_max = UINT32_MAX;
             if (!has_min)
                 goto literal;
@@ -861,7 +861,7 @@ is_edge(const struct machine *m, const struct insn *insn, size_t at)
 }
 
 static bool
-push(struct machine *m, size_t *depth, struct regex_back back)
+push_back(struct machine *m, size_t *depth, struct regex_back back)
 {
     if (host_grow((void **)&m->room->stack, &m->room->cap, *depth + 1,
                   sizeof(*m->room->stack)) != 0)
@@ -893,19 +893,19 @@ run_loop(struct machine *m, uint32_t pc, size_t *at, size_t *depth,
         return BELL_OK;
     if (loop->kind == LOOP_LAZY) {
         if (loop->max > n &&
-            !push(m, depth,
-                  (struct regex_back){.pc = pc,
-                                      .is_loop = true,
-                                      .is_lazy = true,
-                                      .at = place,
-                                      .n_more = loop->max - n}))
+            !push_back(m, depth,
+                       (struct regex_back){.pc = pc,
+                                           .is_loop = true,
+                                           .is_lazy = true,
+                                           .at = place,
+                                           .n_more = loop->max - n}))
             return bell_fail(BELL_E_NO_MEMORY, "out of memory for a search");
         return BELL_OK;
     }
     if (place > least &&
-        !push(m, depth,
-              (struct regex_back){
-                  .pc = pc, .is_loop = true, .at = place, .least = least}))
+        !push_back(m, depth,
+                   (struct regex_back){
+                       .pc = pc, .is_loop = true, .at = place, .least = least}))
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a search");
     return BELL_OK;
 }
@@ -969,7 +969,8 @@ run_at(struct machine *m, uint32_t pc, size_t at, size_t base, size_t *out_end)
             pc = insn->x;
             continue;
         case OP_SPLIT:
-            if (!push(m, &depth, (struct regex_back){.pc = insn->y, .at = at}))
+            if (!push_back(m, &depth,
+                           (struct regex_back){.pc = insn->y, .at = at}))
                 return bell_fail(BELL_E_NO_MEMORY,
                                  "out of memory for a search");
             pc = insn->x;

@@ -1,9 +1,11 @@
 /* Regular expressions, as far as tokenizers use them to take texts apart.
  *
  * Own code and not PCRE2: files give patterns in Oniguruma's syntax, which has
- * other rules for classes, ends of lines and cases; the classes must be those
- * of the tables that the normal forms come from; and a hostile pattern must
- * neither recurse nor run for ever. Known are alternatives, groups (?:..),
+ * other rules for classes, ends of lines and cases. Classes must be those of
+ * the tables that the normal forms come from. A hostile pattern must neither
+ * recurse nor run for ever.
+ *
+ * Known are alternatives, groups (?:..),
  * (?i:..) and (..), which captures nothing, (?=..) and (?!..), classes with
  * ranges, \p{..} by general category, \s \d \w \h and their opposites, ., ^,
  * $, \A, \z, \b; greedy *, +, ?, {m,n}, their lazy forms, and possessive ones

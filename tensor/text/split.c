@@ -43,19 +43,19 @@ text_byte_of_char(uint32_t c)
 /* ---- spans ---- */
 
 /* A part of a piece: what matches, or what is between. */
-struct span {
+struct text_span {
     size_t begin, end;
     bool is_match;
 };
 
 struct spans {
-    struct span *list; /* owned */
+    struct text_span *list; /* owned */
     size_t n, cap;
     bool failed;
 };
 
 static void
-add_span(struct spans *s, size_t begin, size_t end, bool is_match)
+add_text_span(struct spans *s, size_t begin, size_t end, bool is_match)
 {
     if (s->failed || begin == end)
         return;
@@ -64,7 +64,7 @@ add_span(struct spans *s, size_t begin, size_t end, bool is_match)
         s->failed = true;
         return;
     }
-    s->list[s->n++] = (struct span){begin, end, is_match};
+    s->list[s->n++] = (struct text_span){begin, end, is_match};
 }
 
 static BELL_MUST_CHECK bell_status
@@ -85,19 +85,19 @@ find_regex(const struct regex *regex, struct regex_room *room, const char *text,
             from += unicode_read(text + from, n - from, &c);
             continue;
         }
-        add_span(s, at, begin, false);
-        add_span(s, begin, end, true);
+        add_text_span(s, at, begin, false);
+        add_text_span(s, begin, end, true);
         at = end;
         from = end;
         last = end;
     }
-    add_span(s, at, n, false);
+    add_text_span(s, at, n, false);
     return BELL_OK;
 }
 
 /* Whether a character is one that the pre-tokenizer looks for. */
 static bool
-is_wanted(const struct text_split *split, uint32_t c)
+is_split_char(const struct text_split *split, uint32_t c)
 {
     const uint32_t numbers =
         1u << UNICODE_ND | 1u << UNICODE_NL | 1u << UNICODE_NO;
@@ -120,13 +120,13 @@ find_chars(const struct text_split *split, const char *text, size_t n,
 
     for (at = 0; at < n; at += step) {
         step = unicode_read(text + at, n - at, &c);
-        if (!is_wanted(split, c))
+        if (!is_split_char(split, c))
             continue;
-        add_span(s, last, at, false);
-        add_span(s, at, at + step, true);
+        add_text_span(s, last, at, false);
+        add_text_span(s, at, at + step, true);
         last = at + step;
     }
-    add_span(s, last, n, false);
+    add_text_span(s, last, n, false);
 }
 
 /* Words of letters, and of what is neither letters nor spaces. */
@@ -142,12 +142,12 @@ find_words(const char *text, size_t n, struct spans *s)
         class = unicode_is_word(c, true) ? 1 : unicode_is_space(c) ? 0 : 2;
         if (class != before) {
             if (before >= 0)
-                add_span(s, last, at, before == 0);
+                add_text_span(s, last, at, before == 0);
             last = at;
         }
         before = class;
     }
-    add_span(s, last, n, before == 0);
+    add_text_span(s, last, n, before == 0);
 }
 
 static void
@@ -159,12 +159,12 @@ find_lengths(size_t length, const char *text, size_t n, struct spans *s)
     while (at < n) {
         at += unicode_read(text + at, n - at, &c);
         if (++count == length) {
-            add_span(s, last, at, true);
+            add_text_span(s, last, at, true);
             last = at;
             count = 0;
         }
     }
-    add_span(s, last, n, true);
+    add_text_span(s, last, n, true);
 }
 
 /* Joins matches to their neighbours, in place. */
@@ -176,7 +176,7 @@ join_spans(enum text_behavior behavior, struct spans *s)
 
     if (behavior == BEHAVIOR_MERGED_NEXT) {
         for (i = s->n; i-- > 0;) {
-            struct span span = s->list[i];
+            struct text_span span = s->list[i];
             bool joins = span.is_match && !before && n;
             before = span.is_match;
             if (joins)
@@ -189,7 +189,7 @@ join_spans(enum text_behavior behavior, struct spans *s)
         return;
     }
     for (i = 0; i < s->n; i++) {
-        struct span span = s->list[i];
+        struct text_span span = s->list[i];
         bool joins =
             n && (behavior == BEHAVIOR_CONTIGUOUS ? span.is_match == before
                                                   : span.is_match && !before);
@@ -211,7 +211,7 @@ emit_spans(enum text_behavior behavior, struct spans *s, const char *text,
     if (behavior != BEHAVIOR_REMOVED && behavior != BEHAVIOR_ISOLATED && s->n)
         join_spans(behavior, s);
     for (i = 0; i < s->n; i++) {
-        const struct span *span = &s->list[i];
+        const struct text_span *span = &s->list[i];
         size_t at = to->n;
         if (behavior == BEHAVIOR_REMOVED && span->is_match)
             continue;
@@ -249,8 +249,8 @@ change_spaces(const struct text_split *split, const char *text, size_t n,
 }
 
 static BELL_MUST_CHECK bell_status
-find_spans(const struct text_split *split, struct regex_room *room,
-           const char *text, size_t n, struct spans *s)
+find_text_spans(const struct text_split *split, struct regex_room *room,
+                const char *text, size_t n, struct spans *s)
 {
     size_t i;
 
@@ -263,13 +263,13 @@ find_spans(const struct text_split *split, struct regex_room *room,
     case SPLIT_BYTES:
         if (split->regex)
             return find_regex(split->regex, room, text, n, s);
-        add_span(s, 0, n, false);
+        add_text_span(s, 0, n, false);
         break;
     case SPLIT_METASPACE:
         if (split->splits)
             find_chars(split, text, n, s);
         else
-            add_span(s, 0, n, false);
+            add_text_span(s, 0, n, false);
         break;
     case SPLIT_WHITESPACE:
         find_words(text, n, s);
@@ -332,7 +332,7 @@ split_piece(const struct text_split *split, struct regex_room *room,
     }
     if (changed->failed)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a text");
-    BELL_TRY(find_spans(split, room, text, n, s));
+    BELL_TRY(find_text_spans(split, room, text, n, s));
     emit_spans(behavior_of(split), s, text, is_first,
                split->kind == SPLIT_BYTES, to);
     return BELL_OK;

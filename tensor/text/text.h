@@ -72,7 +72,7 @@ struct token_index {
     size_t n;
     size_t first[257]; /* where texts begin with that byte */
 };
-/* Of those tokens below n that `wants` (NULL: all there are). */
+/* Makes an index of the tokens below n that `wants` (NULL: all there are). */
 BELL_MUST_CHECK bell_status
 token_index_init(struct token_index *index, const struct token *tokens,
                  size_t n, bool (*wants)(const struct token *token));

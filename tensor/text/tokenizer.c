@@ -20,7 +20,8 @@ tokenizer_set_token(struct bell_tokenizer *t, size_t id, const char *text,
     char *copy;
 
     if (id >= TEXT_TOKENS_MAX || n > UINT32_MAX / 2)
-        return bell_fail(BELL_E_IO, "%s: token number %zu", t->path, id);
+        return bell_fail(BELL_E_IO, "%s: token number %zu is not supported",
+                         t->path, id);
     copy = arena_copy(&t->arena, text, n ? n : 1);
     if (!copy ||
         (id >= t->n_tokens && host_grow((void **)&t->tokens, &t->cap_tokens,
@@ -231,8 +232,8 @@ bell_tokenizer_close(struct bell_tokenizer *t)
 }
 
 static bell_status
-finish(bell_status status, struct bell_tokenizer *t,
-       struct bell_tokenizer **out_tokenizer)
+finish_open(bell_status status, struct bell_tokenizer *t,
+            struct bell_tokenizer **out_tokenizer)
 {
     if (status == BELL_OK)
         status = tokenizer_finish(t);
@@ -254,7 +255,7 @@ bell_tokenizer_of_file(const struct bell_file *file,
     t = create("the tokenizer");
     if (!t)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory for a tokenizer");
-    return finish(tokenizer_read_gguf(t, file), t, out_tokenizer);
+    return finish_open(tokenizer_read_gguf(t, file), t, out_tokenizer);
 }
 
 static BELL_MUST_CHECK bell_status
@@ -298,7 +299,7 @@ bell_tokenizer_open(const char *path, struct bell_tokenizer **out_tokenizer)
             status = tokenizer_read_sentencepiece(t, bytes, file.size_bytes);
         file_bytes_fini(&file);
     }
-    return finish(status, t, out_tokenizer);
+    return finish_open(status, t, out_tokenizer);
 }
 
 /* ---- encoding ---- */

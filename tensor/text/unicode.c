@@ -311,7 +311,7 @@ unicode_combining(uint32_t c)
 
 /* Which of the sorted keys is of c; n: none. */
 static size_t
-find_key(const uint32_t *keys, size_t n, uint32_t c)
+find_decomposed(const uint32_t *keys, size_t n, uint32_t c)
 {
     size_t first = 0, last = n;
 
@@ -340,16 +340,16 @@ unicode_decompose(uint32_t c, bool compat, uint32_t out[UNICODE_DECOMPOSED_MAX])
         return s % N_T ? 3 : 2;
     }
     if (compat && c >= 0x80)
-        i = find_key(unicode_compat_keys, n_unicode_compat_keys, c);
+        i = find_decomposed(unicode_compat_keys, n_unicode_compat_keys, c);
     if (i < n_unicode_compat_keys) {
         n = unicode_compat_keys[i] & 31;
         memcpy(out, unicode_compat_chars + unicode_compat_places[i],
                n * sizeof(*out));
         return n;
     }
-    i = c < 0xc0
-            ? n_unicode_canonical_keys
-            : find_key(unicode_canonical_keys, n_unicode_canonical_keys, c);
+    i = c < 0xc0 ? n_unicode_canonical_keys
+                 : find_decomposed(unicode_canonical_keys,
+                                   n_unicode_canonical_keys, c);
     if (i < n_unicode_canonical_keys) {
         n = unicode_canonical_keys[i] & 31;
         memcpy(out, unicode_canonical_chars + unicode_canonical_places[i],

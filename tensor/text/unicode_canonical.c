@@ -887,4 +887,3 @@ const uint32_t unicode_pairs[] = {
     93543, 93546,
 };
 const size_t n_unicode_pairs = 2883;
-

@@ -884,4 +884,3 @@ const uint32_t unicode_alphabetic_runs[] = {
     254676, 254689, 254740,
 };
 const size_t n_unicode_alphabetic_runs = 33;
-

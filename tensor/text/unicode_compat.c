@@ -1041,4 +1041,3 @@ const uint32_t unicode_compat_chars[] = {
     12308, 30423, 12309, 12308, 21213, 12309, 12308, 25943, 12309, 24471, 21487,
 };
 const size_t n_unicode_compat_chars = 3576;
-

@@ -146,6 +146,12 @@ def write_forms(folder):
 def main():
     write_class(os.path.join(sys.argv[1], 'unicode_class.c'))
     write_forms(sys.argv[1])
+    for name in ('class', 'canonical', 'compat'):
+        path = os.path.join(sys.argv[1], f'unicode_{name}.c')
+        with open(path, encoding='utf-8') as file:
+            text = file.read()
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(text.rstrip('\n') + '\n')
 
 
 if __name__ == '__main__':

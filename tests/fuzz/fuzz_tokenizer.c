@@ -1,5 +1,6 @@
-/* libFuzzer target: tokenizers' files of every kind. Whatever the bytes, opening
- * ends in an error or in a tokenizer that encodes, decodes and streams. */
+/* libFuzzer target: tokenizers' files of every kind. Whatever the bytes,
+ * opening ends in an error or in a tokenizer that encodes, decodes and
+ * streams. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -65,6 +65,7 @@ FORMS = [re.compile(form) for form in (
     r'\bsystemd\b', r'\bWSL\b', r'\brdma-core\b', r'\bcompiler-rt\b',
     r'\bUnicode\b', r'\bGPT-2\b|\bSentencePiece\b', r"\bMIOpen's\b",
     r'\bROCm\b', r'\bmaxas\b', r'\bCIFAR-10\b', r'\bkayfabe\b', r'\bmsm_kgsl\.h \d', r'\bllvm-project\b',
+    r'\btokenizers \d|\bOniguruma\b|\bdarts-clone\b',
     r'\bmade up\b',                             # of the tests' own specs
 )]
 # A function, or a file of a driver, of a project that the file names.
