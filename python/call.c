@@ -92,6 +92,7 @@ struct call_args {
     PyObject *made[MAX_ARGS]; /* tensors of arrays; owned */
     uint32_t n_made;
     const char *name; /* of the function */
+    bool has_size;    /* the last argument is a Size, or has one in it */
 };
 
 static void
@@ -225,6 +226,13 @@ convert(struct call_args *a, PyObject *object, struct bell_value *out,
         *out = bell_of_str(text);
     } else if (PyList_Check(object) || PyTuple_Check(object)) {
         return convert_list(a, object, out, depth);
+    } else if (py_is_size(object)) {
+        int64_t word;
+
+        if (py_size_word(a->context, object, &word) < 0)
+            return -1;
+        a->has_size = true;
+        *out = bell_of_int(word);
     } else {
         return convert_other(a, object, out);
     }
@@ -252,6 +260,65 @@ settle_dtype(const struct row *row, struct call_args *a, uint32_t i)
     return 0;
 }
 
+static enum bell_param_kind
+kind_of_arg(const struct row *row, const char *name, uint32_t i)
+{
+    struct bell_param params[BELL_MAX_PARAMS];
+    uint32_t n = bell_function_params(row->function, params), k;
+
+    if (!name)
+        return i < n ? params[i].kind : BELL_PARAM_INT;
+    for (k = 0; k < n; k++) {
+        if (strcmp(params[k].name, name) == 0)
+            return params[k].kind;
+    }
+    return BELL_PARAM_INT; /* another name of an axis, or one that is not there */
+}
+
+/* An argument with a Size in it: its word goes where sizes do, its value where
+ * a tensor is wanted. */
+static int
+settle_size(struct call_args *a, const struct row *row, PyObject *object)
+{
+    struct bell_arg *arg = &a->args[a->n_args];
+    enum bell_param_kind kind = kind_of_arg(row, arg->name, a->n_args);
+    PyObject *made;
+
+    switch (kind) {
+    case BELL_PARAM_INT:
+    case BELL_PARAM_INTS:
+    case BELL_PARAM_INTS_SPREAD:
+    case BELL_PARAM_INTS_OR_STR:
+        return 0;
+    case BELL_PARAM_TENSOR:
+        if (!py_is_size(object) || a->n_made == MAX_ARGS)
+            break;
+        made = py_result(a->context,
+                         py_size_value(a->context, object, BELL_DEFAULT), NULL,
+                         NULL);
+        if (!made)
+            return -1;
+        a->made[a->n_made++] = made;
+        arg->value = bell_of_tensor(py_tensor_of(made)->handle);
+        return 0;
+    case BELL_PARAM_TENSORS:
+    case BELL_PARAM_TENSORS_SPREAD:
+    case BELL_PARAM_FLOAT:
+    case BELL_PARAM_NUMBER:
+    case BELL_PARAM_BOOL:
+    case BELL_PARAM_STR:
+    case BELL_PARAM_DTYPE:
+    case BELL_PARAM_DATA:
+    case BELL_PARAM_FLOATS:
+        break;
+    }
+    PyErr_Format(PyExc_TypeError,
+                 "%s: a Size is not a number: its value() is a tensor, its "
+                 "range() a tensor of numbers up to it",
+                 a->name);
+    return -1;
+}
+
 /* The context of the first Tensor, also one in a list; NULL: none. */
 static struct py_context *
 context_among(PyObject *const *args, Py_ssize_t n)
@@ -267,6 +334,8 @@ context_among(PyObject *const *args, Py_ssize_t n)
             first = PyTuple_GetItem(first, 0);
         if (py_is_tensor(first))
             return py_tensor_of(first)->context;
+        if (py_is_size(first))
+            return py_size_context(first);
     }
     return NULL;
 }
@@ -281,7 +350,9 @@ add_arg(struct call_args *a, const struct row *row, const char *name,
         return -1;
     }
     a->args[a->n_args].name = name;
-    if (convert(a, object, &a->args[a->n_args].value, 0) < 0)
+    a->has_size = false;
+    if (convert(a, object, &a->args[a->n_args].value, 0) < 0 ||
+        (a->has_size && settle_size(a, row, object) < 0))
         return -1;
     return settle_dtype(row, a, a->n_args++);
 }

@@ -94,7 +94,7 @@ py_context_set_mesh(PyObject *self, PyObject *args)
     uint32_t n, i;
 
     if (!PyArg_ParseTuple(args, "OO:set_mesh", &sizes_of, &names_of) ||
-        py_sizes(sizes_of, sizes, &n) < 0)
+        py_sizes(c, sizes_of, sizes, &n) < 0)
         return NULL;
     names_of = PyUnicode_Check(names_of) ? PyTuple_Pack(1, names_of)
                                          : PySequence_Tuple(names_of);

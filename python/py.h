@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "doorbell/dim.h"
 #include "doorbell/functions.h"
 #include "doorbell/tensor.h"
 
@@ -51,7 +52,7 @@ struct py_dtype {
 struct py_state {
     PyObject *error; /* doorbell.Error */
     PyObject *classes[BELL_REASON_COUNT];
-    PyTypeObject *tensor, *context, *dtype, *row;
+    PyTypeObject *tensor, *context, *dtype, *size;
     PyObject *dtypes[BELL_DTYPE_COUNT];
     PyObject *contexts; /* by name of device: dict */
 };
@@ -158,8 +159,9 @@ PyObject *py_tensor_from_buffer(struct py_context *c, PyObject *data,
 int py_read(struct py_tensor *t, void *out, size_t n_bytes);
 /* Sizes as a tuple. */
 PyObject *py_shape(const struct py_tensor *t);
-/* Sizes of a tuple, list or number; -1 with an exception. */
-int py_sizes(PyObject *object, int64_t *out, uint32_t *out_n);
+/* Sizes of a tuple, list, number or Size; -1 with an exception. */
+int py_sizes(struct py_context *c, PyObject *object, int64_t *out,
+             uint32_t *out_n);
 PyObject *py_tensor_item(PyObject *self, PyObject *unused);
 PyObject *py_tensor_tolist(PyObject *self, PyObject *unused);
 PyObject *py_tensor_array(PyObject *self, PyObject *args, PyObject *named);
@@ -193,6 +195,20 @@ int py_jit_init(PyObject *module);
 int py_dlpack_init(PyObject *module);
 PyObject *py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *named);
 PyObject *py_tensor_dlpack_device(PyObject *self, PyObject *unused);
+
+/* ---- size.c: sizes that change from run to run ---- */
+
+int py_size_init(PyObject *module);
+bool py_is_size(PyObject *object);
+/* An int, or a Size. */
+PyObject *py_size_object(struct py_context *c, int64_t word);
+/* Its context: borrowed. */
+struct py_context *py_size_context(PyObject *object);
+/* What stands for a Size among numbers; -1: it is of another context. */
+int py_size_word(struct py_context *c, PyObject *object, int64_t *out_word);
+/* A Size as a tensor of no axes; NULL with an exception, or a failure. */
+struct bell_tensor *py_size_value(struct py_context *c, PyObject *object,
+                                  enum bell_dtype dtype);
 
 /* ---- loader.c ---- */
 

@@ -27,11 +27,48 @@ add_tensor(struct subscript *s, PyObject *tensor)
     return 0;
 }
 
+/* A slice with a Size in it: ends of all values. 0: there is none. */
 static int
-add_slice(struct subscript *s, PyObject *slice)
+add_sized_slice(struct subscript *s, struct py_context *c, PyObject *slice)
+{
+    static const char *const names[] = {"start", "stop", "step"};
+    int64_t words[3] = {0, INT64_MAX, 1};
+    bool any = false;
+    int i, done = 0;
+
+    for (i = 0; i < 3 && done == 0; i++) {
+        PyObject *part = PyObject_GetAttrString(slice, names[i]);
+
+        if (!part)
+            return -1;
+        if (py_is_size(part)) {
+            any = true;
+            done = py_size_word(c, part, &words[i]);
+        } else if (part != Py_None) {
+            words[i] = PyNumber_AsSsize_t(part, NULL);
+            done = words[i] == -1 && PyErr_Occurred() ? -1 : 0;
+        }
+        Py_DECREF(part);
+    }
+    if (done < 0 && !any) { /* for the plain way to say */
+        PyErr_Clear();
+        return 0;
+    }
+    if (done < 0)
+        return -1;
+    if (any)
+        s->items[s->n++] = bell_slice(words[0], words[1], words[2]);
+    return any;
+}
+
+static int
+add_slice(struct subscript *s, struct py_context *c, PyObject *slice)
 {
     Py_ssize_t begin, end, step;
+    int done = add_sized_slice(s, c, slice);
 
+    if (done)
+        return done < 0 ? -1 : 0;
     if (PySlice_Unpack(slice, &begin, &end, &step) < 0)
         return -1;
     s->items[s->n++] = bell_slice(begin, end, step);
@@ -73,7 +110,7 @@ add_item(struct subscript *s, struct py_context *c, PyObject *item)
         return 0;
     }
     if (PySlice_Check(item))
-        return add_slice(s, item);
+        return add_slice(s, c, item);
     if (item == Py_None) {
         s->items[s->n++] = bell_new_axis();
         return 0;
@@ -84,6 +121,14 @@ add_item(struct subscript *s, struct py_context *c, PyObject *item)
     }
     if (py_is_tensor(item))
         return add_tensor(s, item);
+    if (py_is_size(item)) {
+        int64_t word;
+
+        if (py_size_word(c, item, &word) < 0)
+            return -1;
+        s->items[s->n++] = bell_at(word);
+        return 0;
+    }
     if (!PyBool_Check(item) && PyIndex_Check(item) &&
         !PyObject_CheckBuffer(item)) {
         Py_ssize_t i = PyNumber_AsSsize_t(item, PyExc_IndexError);

@@ -127,6 +127,10 @@ py_operand(struct py_context *c, PyObject *object, struct py_operand *out)
             handle = bell_scalar_int(c->ctx, value);
         if (PyErr_Occurred())
             return -1;
+    } else if (py_is_size(object)) {
+        handle = py_size_value(c, object, BELL_DEFAULT);
+        if (!handle)
+            return -1;
     } else {
         PyObject *made = py_tensor_from_buffer(c, object, BELL_DEFAULT);
 
@@ -526,12 +530,12 @@ size(PyObject *self, PyObject *args)
         return get_shape(self, NULL);
     if (!PyArg_ParseTuple(args, "i:size", &axis) || py_enter(t->context) < 0)
         return NULL;
-    n = bell_size(t->handle, axis);
-    if (n < 0)
+    n = bell_dim_at(t->handle, axis).word;
+    if (n == -1)
         return PyErr_Format(py.classes[BELL_REASON_AXIS],
                             "size: axis %d is out of bounds for %u axes", axis,
                             (unsigned)bell_ndim(t->handle));
-    return PyLong_FromLongLong(n);
+    return py_size_object(t->context, n);
 }
 
 static PyObject *

@@ -434,7 +434,7 @@ from_bytes(PyObject *module, PyObject *args)
         return NULL;
     dtype = py_dtype_of(dtype_of);
     if (c && py_enter(c) == 0 && dtype != BELL_DTYPE_COUNT &&
-        py_sizes(sizes, shape, &ndim) == 0) {
+        py_sizes(c, sizes, shape, &ndim) == 0) {
         n_bytes = bell_dtype_size(dtype);
         for (i = 0; i < ndim && shape[i] >= 0; i++) {
             if (__builtin_mul_overflow(n_bytes, (uint64_t)shape[i], &n_bytes))
@@ -457,22 +457,39 @@ PyObject *
 py_shape(const struct py_tensor *t)
 {
     uint32_t n = bell_ndim(t->handle), i;
-    const int64_t *shape = bell_shape(t->handle);
+    const struct bell_dim *shape = bell_dims(t->handle);
     PyObject *made;
 
     if (!shape)
         return py_raise(t->context);
     made = PyTuple_New((Py_ssize_t)n);
     for (i = 0; made && i < n; i++) {
-        PyObject *size = PyLong_FromLongLong(shape[i]);
+        PyObject *size = py_size_object(t->context, shape[i].word);
         if (!size || PyTuple_SetItem(made, (Py_ssize_t)i, size) < 0)
             Py_CLEAR(made);
     }
     return made;
 }
 
+/* Its sizes as numbers: of symbols what they are by now. */
+static int
+shape_now(const struct py_tensor *t, int64_t *out)
+{
+    const struct bell_dim *shape = bell_dims(t->handle);
+    uint32_t n = bell_ndim(t->handle), i;
+
+    for (i = 0; shape && i < n; i++) {
+        if (bell_dim_now(t->context->ctx, shape[i], &out[i]) != BELL_OK)
+            shape = NULL;
+    }
+    if (shape)
+        return 0;
+    py_raise_last();
+    return -1;
+}
+
 int
-py_sizes(PyObject *object, int64_t *out, uint32_t *out_n)
+py_sizes(struct py_context *c, PyObject *object, int64_t *out, uint32_t *out_n)
 {
     Py_ssize_t n = is_list(object) ? list_size(object) : 1, i;
 
@@ -484,6 +501,11 @@ py_sizes(PyObject *object, int64_t *out, uint32_t *out_n)
     for (i = 0; i < n; i++) {
         PyObject *item = is_list(object) ? list_item(object, i) : object;
 
+        if (py_is_size(item)) {
+            if (py_size_word(c, item, &out[i]) < 0)
+                return -1;
+            continue;
+        }
         out[i] = PyNumber_AsSsize_t(item, PyExc_OverflowError);
         if (out[i] == -1 && PyErr_Occurred())
             return -1;
@@ -612,8 +634,7 @@ py_tensor_tolist(PyObject *self, PyObject *unused)
     if (read_numbers(t, &numbers) < 0)
         return NULL;
     ndim = bell_ndim(t->handle);
-    memcpy(shape, bell_shape(t->handle), ndim * sizeof(*shape));
-    made = nest(&numbers, shape, ndim, &at);
+    made = shape_now(t, shape) < 0 ? NULL : nest(&numbers, shape, ndim, &at);
     free(numbers.values);
     return made;
 }
@@ -643,9 +664,8 @@ struct exported {
 
 static void
 describe_view(Py_buffer *view, struct exported *e, const struct py_tensor *t,
-              int flags)
+              const int64_t *shape, int flags)
 {
-    const int64_t *shape = bell_shape(t->handle);
     enum bell_dtype dtype = bell_dtype_of(t->handle);
     Py_ssize_t stride = (Py_ssize_t)bell_dtype_size(dtype);
     uint32_t i;
@@ -673,6 +693,7 @@ int
 py_tensor_getbuffer(PyObject *self, Py_buffer *view, int flags)
 {
     struct py_tensor *t = py_tensor_of(self);
+    int64_t shape[BELL_MAX_RANK];
     struct exported *e;
     uint64_t n_bytes;
 
@@ -696,11 +717,11 @@ py_tensor_getbuffer(PyObject *self, Py_buffer *view, int flags)
         PyErr_NoMemory();
         return -1;
     }
-    if (py_read(t, e->data, n_bytes) < 0) {
+    if (py_read(t, e->data, n_bytes) < 0 || shape_now(t, shape) < 0) {
         free(e);
         return -1;
     }
-    describe_view(view, e, t, flags);
+    describe_view(view, e, t, shape, flags);
     view->obj = Py_NewRef(self);
     return 0;
 }

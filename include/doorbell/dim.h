@@ -140,6 +140,12 @@ BELL_API BELL_MUST_CHECK bell_status bell_dim_bounds(struct bell_context *ctx,
                                                      struct bell_dim dim,
                                                      int64_t *out_min,
                                                      int64_t *out_max);
+/* The size as messages write it, "2*n + 1", cut to fit `size` bytes with the
+ * 0 at its end. BELL_E_INVALID: it is not a size of this context; `text` is
+ * NULL or `size` is 0. */
+BELL_API BELL_MUST_CHECK bell_status bell_dim_text(struct bell_context *ctx,
+                                                   struct bell_dim dim,
+                                                   char *text, size_t size);
 /* Whether a <= b for all values; false: for none. BELL_E_INVALID: it depends on
  * the values, or the bounds do not decide it. */
 BELL_API BELL_MUST_CHECK bell_status bell_dim_at_most(struct bell_context *ctx,

@@ -49,6 +49,7 @@ class Signature:
 
     def __init__(self, function, context, name, tree, n_in):
         self.function, self.tree, self.result = function, tree, None
+        self.captured = False
         make = functools.partial(_c._Jit, self.run, context, name, n_in)
         self.jit = make(-1)
         self.make = make
@@ -71,9 +72,61 @@ class Signature:
     def call(self, inputs):
         self.count(inputs)
         results = self.jit.call(inputs)
+        self.captured = True
         if type(self.result) is Leaf:
             return results[self.result]
         return unflatten(self.result, results)
+
+
+    def with_sizes(self, call, inputs, sizes):
+        """A call that captures the function for all values of the symbols in
+        `sizes`: its inputs are copies that have these sizes."""
+        before = {}
+        try:
+            for size, number in pairs(inputs, sizes):
+                if size.is_symbol and size not in before:
+                    before[size] = int(size)
+                    size.set(number)
+            for size, number in pairs(inputs, sizes):
+                if int(size) != number:
+                    raise _c.Error.ShapeError(
+                        f'an axis is {number}, where {size} is {int(size)}')
+            return call([_c._sized(x, shape) if shape else x
+                         for x, shape in zip(inputs, sizes)])
+        finally:
+            for size, value in before.items():
+                size.set(value)
+
+
+def pairs(inputs, sizes):
+    """Each Size of `sizes` with the number that an input has there."""
+    return [(size, number) for x, shape in zip(inputs, sizes) if shape
+            for size, number in zip(shape, x.shape)
+            if isinstance(size, _c.Size)]
+
+
+def sized_parameters(function):
+    """The sizes that annotations give to parameters, by name, and the names of
+    parameters by position."""
+    function = getattr(function, '__func__', function)
+    code = getattr(function, '__code__', None)
+    if code is None or not getattr(function, '__annotations__', None):
+        return {}, ()
+    import inspect
+    import typing
+    try:
+        notes = inspect.get_annotations(function, eval_str=True)
+    except NameError:
+        notes = function.__annotations__
+    found = {}
+    for name, note in notes.items():
+        parts = note if isinstance(note, tuple) else ()
+        if typing.get_origin(note) is typing.Annotated:
+            parts = next((part for part in note.__metadata__
+                          if isinstance(part, tuple)), ())
+        if any(isinstance(part, _c.Size) for part in parts):
+            found[name] = parts
+    return found, code.co_varnames[:code.co_argcount]
 
 
 class jit:
@@ -93,6 +146,17 @@ class jit:
     >>> x = doorbell.tensor([1., -2.])
     >>> step(x, x).tolist(), step(x, -x).tolist()
     ([2.0, 0.0], [0.0, 0.0])
+
+    A parameter's annotation may be its sizes, numbers and symbols (symbol), or
+    None for what does not matter; in typing.Annotated, where type checkers read.
+    It is captured once for all values then. The first call copies such inputs.
+
+    >>> n = doorbell.symbol('n', 1, 512)
+    >>> @doorbell.jit
+    ... def total(x: (n, 2)):
+    ...     return x.sum(0)
+    >>> total(doorbell.ones(3, 2)).tolist(), total(doorbell.ones(9, 2)).tolist()
+    ([3.0, 3.0], [9.0, 9.0])
     """
 
     MOST = 64  # signatures of one function
@@ -101,6 +165,9 @@ class jit:
         functools.update_wrapper(self, function)
         self.function = function
         self.name = name or getattr(function, '__name__', 'jit')
+        self.sized, names = sized_parameters(function)
+        bound = hasattr(function, '__self__')
+        self.names = names[1:] if bound else names
         self.signatures = {}
         self.plain = {}  # the same by key, of tensors by position alone
 
@@ -115,11 +182,37 @@ class jit:
             pass
         return bound
 
+    def sizes_of(self, args, named, inputs):
+        """For each input the sizes that its annotation gives, or None."""
+        wanted = {id(x): (name, self.sized[name])
+                  for name, x in [*zip(self.names, args), *named.items()]
+                  if name in self.sized}
+        found = []
+        for x in inputs:
+            name, sizes = wanted.get(id(x), ('', None))
+            if sizes:
+                shape = x.shape
+                if len(sizes) != len(shape) or any(
+                        isinstance(a, int) and a != b
+                        for a, b in zip(sizes, shape)):
+                    raise _c.Error.ShapeError(
+                        f'{self.name}: {name} is of shape {shape}; its annotation '
+                        f'is {sizes}')
+                sizes = tuple(b if a is None else a
+                              for a, b in zip(sizes, shape))
+            found.append(sizes)
+        return found
+
     def signature(self, args, named):
         inputs = []
         tree = flatten((args, named), inputs)
         context = inputs[0].context if inputs else _c.current_context()
-        key = (tree, tuple((x.shape, x.dtype.name) for x in inputs), id(context))
+        sizes = self.sizes_of(args, named, inputs) if self.sized else ()
+        shapes = [x.shape for x in inputs]
+        if sizes:
+            shapes = [b or a for a, b in zip(shapes, sizes)]
+        key = (tree, tuple((shape, x.dtype.name)
+                           for x, shape in zip(inputs, shapes)), id(context))
         try:
             found = self.signatures.get(key)
         except TypeError as error:
@@ -132,14 +225,16 @@ class jit:
             found = Signature(self.function, context, self.name, tree,
                               len(inputs))
             self.signatures[key] = found
-        return found, inputs
+        return found, inputs, sizes
 
     def __call__(self, *args, **named):
-        key = None if named else _c._jit_key(args)
+        key = None if named or self.sized else _c._jit_key(args)
         found = self.plain.get(key)
         if found is not None:
             return found.call(list(args))
-        found, inputs = self.signature(args, named)
+        found, inputs, sizes = self.signature(args, named)
+        if sizes and not found.captured:
+            return found.with_sizes(found.call, inputs, sizes)
         result = found.call(inputs)
         if key is not None:
             self.plain[key] = found
@@ -153,7 +248,14 @@ class jit:
              n_steps=0, **named):
         """Saves the function for such arguments as a bundle, which the driver
         half runs alone (docs/reference/bundle-format.md)."""
-        found, inputs = self.signature(args, named)
-        found.count(inputs)
-        found.jit.save(path, inputs, list(targets), list(in_names),
-                       list(out_names), n_steps)
+        found, inputs, sizes = self.signature(args, named)
+
+        def write(inputs):
+            found.count(inputs)
+            found.jit.save(path, inputs, list(targets), list(in_names),
+                           list(out_names), n_steps)
+
+        if sizes and not found.captured:
+            found.with_sizes(write, inputs, sizes)
+        else:
+            write(inputs)

@@ -264,6 +264,21 @@ bell_dim_bounds(struct bell_context *ctx, struct bell_dim dim, int64_t *out_min,
     return BELL_OK;
 }
 
+bell_status
+bell_dim_text(struct bell_context *ctx, struct bell_dim dim, char *text,
+              size_t size)
+{
+    if (!text || size == 0)
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_dim_text: there is no room for the text");
+    BELL_TRY(tensor_context_usable(__func__, ctx));
+    if (!dims_known(ctx->dims, dim.word))
+        return bell_fail(BELL_BAD_VALUE,
+                         "bell_dim_text: it is not a size of this context");
+    dim_print(ctx->dims, dim.word, text, size);
+    return BELL_OK;
+}
+
 static bell_status
 compare(struct bell_context *ctx, const char *call, struct bell_dim a,
         struct bell_dim b, bool *out_answer, const char *sign,
