@@ -1,7 +1,7 @@
 /* Sizes that change from run to run: symbols and what is computed of them. */
 #include "python/py.h"
 
-/* A size of a context, which is no number: an expression of symbols. */
+/* An expression of symbols of a context. Plain numbers are ints in Python. */
 struct py_size {
     PyObject_HEAD struct py_context *context; /* a reference */
     struct bell_dim dim;
