@@ -842,6 +842,55 @@ test_noise_flushes(void **state)
     assert_true(low == 2 * (double)tiny && high == low);
 }
 
+/* The bits of element 0 as a number that float32 has nearly. */
+static const struct uop *
+bits_as_float(const struct uop *u)
+{
+    return convert(UOP_CAST, UOP_F32, convert(UOP_BITCAST, UOP_U32, u));
+}
+
+/* Where a device may group elements in another way, either zero comes to an
+ * operation that asks for its sign, and a product too large for the dtype may
+ * meet a 0 first. No other value moves, so a wrong one is still seen. */
+static void
+test_noise_regroups(void **state)
+{
+    const struct ref_noise plain = {0}, regroups = {.regroups = true};
+    const struct uop *zero = F32S(DIMS(1), 0), *four = F32S(DIMS(1), 4);
+    const struct uop *one = F32S(DIMS(1), 1), *product;
+    double low, high;
+
+    (void)state;
+    spread_by(plain, op1(UOP_RECIP, zero), &low, &high);
+    assert_true(low == INFINITY && high == INFINITY);
+    spread_by(regroups, op1(UOP_RECIP, zero), &low, &high);
+    assert_true(low == -INFINITY && high == INFINITY);
+    spread_by(regroups, op2(UOP_FDIV, one, zero), &low, &high);
+    assert_true(low == -INFINITY && high == INFINITY);
+    spread_by(plain, bits_as_float(zero), &low, &high);
+    assert_true(low == 0 && high == 0);
+    spread_by(regroups, bits_as_float(zero), &low, &high);
+    assert_true(low == 0 && high == 0x1p+31);
+    /* other numbers keep value and bits */
+    spread_by(regroups, op1(UOP_RECIP, four), &low, &high);
+    assert_true(low == 0.25 && high == 0.25);
+    spread_by(regroups, op2(UOP_FDIV, zero, four), &low, &high);
+    assert_true(low == 0 && high == 0);
+    spread_by(regroups, bits_as_float(four), &low, &high);
+    assert_true(low == 0x40800000 && high == low);
+    /* a NaN's bits are several, in any noise */
+    spread_by(plain, bits_as_float(F32S(DIMS(1), NAN)), &low, &high);
+    assert_true(low < high);
+    /* factors that overflow before a 0, and factors that do not */
+    product = reduce(UOP_MUL, F32S(DIMS(3), 3e38f, 3e38f, 0), DIMS(1), 1);
+    spread_by(regroups, product, &low, &high);
+    assert_true(low == 0 && high > 3e38);
+    product = reduce(UOP_MUL, F32S(DIMS(3), 1e19f, 1e19f, 0), DIMS(1), 1);
+    spread_by(regroups, product, &low, &high);
+    assert_true(low == 0 && high == 0);
+    assert_false(any_of(product, false));
+}
+
 static void
 test_noise(void **state)
 {
@@ -1016,6 +1065,7 @@ main(void)
         TEST(test_noise),
         TEST(test_noise_flushes),
         TEST(test_noise_of_equal_rows),
+        TEST(test_noise_regroups),
         TEST(test_no_memory),
         TEST(test_bytes),
     };
