@@ -15,13 +15,13 @@ int64_t ref_compare_float(enum uop_op op, double x, double y);
 int64_t ref_compare_int(enum uop_op op, enum uop_dtype dtype, int64_t x,
                         int64_t y);
 
-/* `value`, which `op` gave of x and y, moved as far as a device may be off. */
 /* Where the noise of element k is drawn. With even seeds, elements of equal
  * operands move alike: a device that computes rows in one way breaks no tie
  * among equal ones, and shares a gradient among them. */
 uint64_t ref_noise_salt(const struct ref_noise *noise, const struct uop *u,
                         size_t k, double x, double y);
 
+/* `value`, which `op` gave of x and y, moved as far as a device may be off. */
 double ref_noisy_alu(const struct ref_noise *noise, uint64_t salt,
                      enum uop_op op, enum uop_dtype dtype, double x, double y,
                      double value);
