@@ -102,7 +102,7 @@ take_dim(struct py_context *c, PyObject *object, struct bell_dim *out)
 }
 
 static PyObject *
-combine(PyObject *a, PyObject *b, dim_fn *fn)
+combine_sizes(PyObject *a, PyObject *b, dim_fn *fn)
 {
     struct py_context *c = size_at(py_is_size(a) ? a : b)->context;
     struct bell_dim x, y, made;
@@ -126,7 +126,7 @@ combine(PyObject *a, PyObject *b, dim_fn *fn)
 #define COMBINE(name, fn)                                                      \
     static PyObject *name(PyObject *a, PyObject *b)                            \
     {                                                                          \
-        return combine(a, b, fn);                                              \
+        return combine_sizes(a, b, fn);                                        \
     }
 COMBINE(add, bell_dim_add)
 COMBINE(sub, bell_dim_sub)
@@ -137,13 +137,13 @@ COMBINE(mod, bell_dim_mod)
 static PyObject *
 min_of(PyObject *self, PyObject *other)
 {
-    return combine(self, other, bell_dim_min);
+    return combine_sizes(self, other, bell_dim_min);
 }
 
 static PyObject *
 max_of(PyObject *self, PyObject *other)
 {
-    return combine(self, other, bell_dim_max);
+    return combine_sizes(self, other, bell_dim_max);
 }
 
 /* a <= b, or a < b; 1: it depends on the values, with the record of that */
@@ -159,7 +159,7 @@ at_most(struct py_context *c, struct bell_dim a, struct bell_dim b,
 /* Sizes that are not equal for all values are not equal; what an order depends
  * on is an error. */
 static PyObject *
-compare(PyObject *a, PyObject *b, int how)
+compare_sizes(PyObject *a, PyObject *b, int how)
 {
     struct py_context *c = size_at(a)->context;
     bool answer = false, swap = how == Py_GT || how == Py_GE;
@@ -191,7 +191,7 @@ compare(PyObject *a, PyObject *b, int how)
 }
 
 static Py_hash_t
-hash(PyObject *self)
+hash_size(PyObject *self)
 {
     Py_hash_t at = (Py_hash_t)size_at(self)->dim.word;
 
@@ -199,7 +199,7 @@ hash(PyObject *self)
 }
 
 static PyObject *
-as_int(PyObject *self)
+size_as_int(PyObject *self)
 {
     struct py_size *s = size_at(self);
     int64_t now;
@@ -211,7 +211,7 @@ as_int(PyObject *self)
 }
 
 static PyObject *
-repr(PyObject *self)
+repr_size(PyObject *self)
 {
     struct py_size *s = size_at(self);
     char text[256];
@@ -228,7 +228,7 @@ repr(PyObject *self)
 /* ---- facts and methods ---- */
 
 static PyObject *
-set(PyObject *self, PyObject *value)
+set_symbol(PyObject *self, PyObject *value)
 {
     struct py_size *s = size_at(self);
     long long number = PyLong_AsLongLong(value);
@@ -271,7 +271,7 @@ get_bounds(PyObject *self, void *unused)
 
 /* value(dtype=None) */
 static PyObject *
-value(PyObject *self, PyObject *args, PyObject *named)
+size_value(PyObject *self, PyObject *args, PyObject *named)
 {
     static char *names[] = {"dtype", NULL};
     struct py_context *c = size_at(self)->context;
@@ -289,7 +289,7 @@ value(PyObject *self, PyObject *args, PyObject *named)
 
 /* range(begin=0, dtype=None): begin, .. self - 1 */
 static PyObject *
-range(PyObject *self, PyObject *args, PyObject *named)
+size_range(PyObject *self, PyObject *args, PyObject *named)
 {
     static char *names[] = {"begin", "dtype", NULL};
     struct py_context *c = size_at(self)->context;
@@ -374,16 +374,16 @@ sized(PyObject *module, PyObject *args)
 
 #define METHOD(fn) (PyCFunction)(void (*)(void)) fn
 static PyMethodDef size_methods[] = {
-    {"set", set, METH_O,
+    {"set", set_symbol, METH_O,
      "set($self, value, /)\n--\n\nGives a symbol its value, for what is "
      "computed from now on."},
     {"min", min_of, METH_O,
      "min($self, other, /)\n--\n\nThe smaller of two sizes."},
     {"max", max_of, METH_O,
      "max($self, other, /)\n--\n\nThe greater of two sizes."},
-    {"value", METHOD(value), METH_VARARGS | METH_KEYWORDS,
+    {"value", METHOD(size_value), METH_VARARGS | METH_KEYWORDS,
      "value($self, dtype=None)\n--\n\nThe size as a tensor without axes."},
-    {"range", METHOD(range), METH_VARARGS | METH_KEYWORDS,
+    {"range", METHOD(size_range), METH_VARARGS | METH_KEYWORDS,
      "range($self, begin=0, dtype=None)\n--\n\nThe tensor begin, begin + 1, "
      ".. up to the size, without it."},
     {0},
@@ -400,9 +400,9 @@ static PyType_Slot size_slots[] = {
      "of\nsymbols and numbers. It stands where a size, an offset or the end "
      "of a slice\ndoes. int() is its value by now."},
     {Py_tp_dealloc, (void *)dealloc_size},
-    {Py_tp_repr, (void *)repr},
-    {Py_tp_hash, (void *)hash},
-    {Py_tp_richcompare, (void *)compare},
+    {Py_tp_repr, (void *)repr_size},
+    {Py_tp_hash, (void *)hash_size},
+    {Py_tp_richcompare, (void *)compare_sizes},
     {Py_tp_methods, size_methods},
     {Py_tp_getset, size_getset},
     {Py_nb_add, (void *)add},
@@ -410,7 +410,7 @@ static PyType_Slot size_slots[] = {
     {Py_nb_multiply, (void *)mul},
     {Py_nb_floor_divide, (void *)floordiv},
     {Py_nb_remainder, (void *)mod},
-    {Py_nb_int, (void *)as_int},
+    {Py_nb_int, (void *)size_as_int},
     {0, NULL},
 };
 static PyType_Spec size_spec = {
