@@ -84,7 +84,8 @@ find_function(const struct onnx_model *model, const struct onnx_node *node)
 
     for (i = 0; i < model->n_functions; i++) {
         if (strcmp(model->functions[i].name, node->op) == 0 &&
-            strcmp(model->functions[i].domain, node->domain) == 0)
+            strcmp(model->functions[i].domain, node->domain) == 0 &&
+            strcmp(model->functions[i].overload, node->overload) == 0)
             return &model->functions[i];
     }
     return NULL;
@@ -164,6 +165,11 @@ refuse_node(const struct checker *check, struct onnx_node *node)
 
     node->opset = find_opset(check, node->domain);
     node->function = find_function(model, node);
+    if (!node->function && *node->overload)
+        return arena_printf(&model->arena,
+                            "the model has no function %.60s of overload "
+                            "'%.60s'",
+                            node->op, node->overload);
     if (!node->function) {
         node->row = onnx_find_row(node->domain, node->op,
                                   node->opset ? node->opset : 1);

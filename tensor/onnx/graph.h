@@ -122,7 +122,7 @@ struct onnx_row;
 struct onnx_function;
 
 struct onnx_node {
-    const char *op, *domain, *name;
+    const char *op, *domain, *name, *overload;
     const char **inputs, **outputs;
     uint32_t n_inputs, n_outputs, n_attrs;
     struct onnx_attr *attrs;

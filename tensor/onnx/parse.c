@@ -216,6 +216,11 @@ read_external_entry(struct onnx_model *model, const struct wire_field *entry,
         source->offset = value;
     else if (strcmp(key, "length") == 0)
         source->length = value;
+    else
+        return bell_fail(BELL_E_UNSUPPORTED,
+                         "external data has the key '%.40s', which is not "
+                         "known; expected location, offset or length",
+                         key);
     return BELL_OK;
 }
 
@@ -586,7 +591,7 @@ read_node(struct onnx_model *model, const struct wire_field *from,
     struct wire wire = wire_of(from);
     struct wire_field field;
 
-    node->op = node->domain = node->name = "";
+    node->op = node->domain = node->name = node->overload = "";
     node->inputs =
         take_zeroed(model, wire_count(wire, 1), sizeof(*node->inputs));
     node->outputs =
@@ -609,6 +614,8 @@ read_node(struct onnx_model *model, const struct wire_field *from,
                 read_attr(model, &field, &node->attrs[node->n_attrs++], depth));
         else if (field.number == 7)
             BELL_TRY(onnx_text(model, &field, &node->domain));
+        else if (field.number == 8)
+            BELL_TRY(onnx_text(model, &field, &node->overload));
     }
     if (wire.bad)
         return damaged("a node ends early");

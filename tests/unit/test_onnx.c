@@ -241,6 +241,39 @@ refused_in_function(void)
     return model;
 }
 
+/* A model of two functions f, which its node tells apart by `overload`: of "a"
+ * it is Neg, of "b" Relu. */
+static struct msg
+overloaded(const char *overload)
+{
+    struct msg model = {.n = 0}, graph = {.n = 0}, opset = {.n = 0}, node;
+    unsigned i;
+
+    put_int(&opset, 2, 21);
+    put_msg(&model, 8, &opset);
+    node = make_node("f", "x", "y");
+    put_text(&node, 7, "own");
+    put_text(&node, 8, overload);
+    put_msg(&graph, 1, &node);
+    put_value(&graph, 11, "x", NULL, UINT32_MAX);
+    put_value(&graph, 12, "y", NULL, UINT32_MAX);
+    put_msg(&model, 7, &graph);
+    for (i = 0; i < 2; i++) {
+        struct msg fn = {.n = 0};
+
+        put_text(&fn, 1, "f");
+        put_text(&fn, 4, "in");
+        put_text(&fn, 5, "out");
+        put_text(&fn, 10, "own");
+        node = make_node(i ? "Relu" : "Neg", "in", "out");
+        put_msg(&fn, 7, &node);
+        put_msg(&fn, 9, &opset);
+        put_text(&fn, 13, i ? "b" : "a");
+        put_msg(&model, 25, &fn);
+    }
+    return model;
+}
+
 /* ---- tests --------------------------------------------------------------- */
 
 static void
@@ -437,6 +470,37 @@ test_refused(void **state)
 }
 
 static void
+test_overloads(void **state)
+{
+    static const float data[] = {2, -3};
+    static const float want[2][2] = {{-2, 3}, {2, 0}};
+    struct bell_context *ctx = *state;
+    struct bell_tensor *x =
+        bell_from_data(ctx, BELL_DIMS(2), BELL_FLOAT32, data);
+    struct bell_tensor *y;
+    struct bell_onnx *model;
+    struct msg bytes;
+    float got[2];
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        bytes = overloaded(i ? "b" : "a");
+        write_bytes("m.onnx", bytes.bytes, bytes.n);
+        expect_ok(bell_onnx_open(ctx, path_in("m.onnx"), &model));
+        expect_ok(bell_onnx_call(ctx, model, &x, &y));
+        expect_ok(bell_read(y, got, sizeof(got)));
+        assert_memory_equal(got, want[i], sizeof(got));
+        bell_onnx_close(model);
+    }
+    bytes = overloaded("c");
+    write_bytes("m.onnx", bytes.bytes, bytes.n);
+    expect_ok(bell_onnx_open(ctx, path_in("m.onnx"), &model));
+    expect_fails(bell_onnx_call(ctx, model, &x, &y), BELL_E_UNSUPPORTED,
+                 "no function f of overload 'c'");
+    bell_onnx_close(model);
+}
+
+static void
 test_inputs(void **state)
 {
     struct bell_context *ctx = *state;
@@ -495,13 +559,15 @@ test_damaged(void **state)
     }
 }
 
-/* A model whose weight "w", three floats, is external. */
+/* A model whose weight "w", three floats, is external; `key` is what the
+ * last entry is called. */
 static struct msg
-external_graph(const char *location, const char *offset, const char *length)
+external_keys(const char *location, const char *offset, const char *key,
+              const char *length)
 {
     struct msg graph = {.n = 0}, t = {.n = 0};
     struct msg node = make_node("Identity", "w", "y");
-    const char *const keys[] = {"location", "offset", "length"};
+    const char *const keys[] = {"location", "offset", key};
     const char *const values[] = {location, offset, length};
     unsigned i;
 
@@ -522,6 +588,12 @@ external_graph(const char *location, const char *offset, const char *length)
     put_msg(&graph, 5, &t);
     put_value(&graph, 12, "y", NULL, UINT32_MAX);
     return graph;
+}
+
+static struct msg
+external_graph(const char *location, const char *offset, const char *length)
+{
+    return external_keys(location, offset, "length", length);
 }
 
 static void
@@ -553,6 +625,8 @@ test_external(void **state)
     assert_memory_equal(got, data + 1, sizeof(got));
     bell_onnx_close(model);
 
+    graph = external_keys("w.bin", "4", "checksum", "12");
+    expect_failure(open_graph(ctx, &graph, &model), "the key 'checksum'");
     expect_external(ctx, "/etc/hostname", NULL, NULL, "is an absolute path");
     expect_external(ctx, "../w.bin", NULL, NULL, "leaves the model's folder");
     expect_external(ctx, "a/../../w.bin", NULL, NULL,
@@ -767,11 +841,12 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_call),    cmocka_unit_test(test_shapes_in_jit),
-        cmocka_unit_test(test_if),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_inputs),  cmocka_unit_test(test_names),
-        cmocka_unit_test(test_damaged), cmocka_unit_test(test_external),
-        cmocka_unit_test(test_bombs),   cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_call),      cmocka_unit_test(test_shapes_in_jit),
+        cmocka_unit_test(test_if),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_overloads), cmocka_unit_test(test_inputs),
+        cmocka_unit_test(test_names),     cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_external),  cmocka_unit_test(test_bombs),
+        cmocka_unit_test(test_memory),
     };
 
     return cmocka_run_group_tests(tests, begin, end);
