@@ -3,6 +3,9 @@
 #ifndef BELL_TESTS_MISUSE_H
 #define BELL_TESTS_MISUSE_H
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "base/bits.h"
 #include "doorbell/custom.h"
 #include "doorbell/dlpack.h"
@@ -122,5 +125,27 @@ misuse_pointer(const struct misuse *m, uint32_t i, const void *pointer)
 }
 
 #include "misuse_calls.h"
+
+/* A model with an output that is its input, "x"; NULL: it cannot be
+ * opened. */
+static inline struct bell_onnx *
+misuse_open_model(struct bell_context *ctx)
+{
+    static const char bytes[] =
+        "\x08\x08\x42\x02\x10\x11\x3a\x12"
+        "\x5a\x07\x0a\x01x\x12\x02\x0a\x00\x62\x07\x0a\x01x\x12\x02\x0a\x00";
+    char path[] = "/tmp/misuse-XXXXXX";
+    struct bell_onnx *model = NULL;
+    int fd = mkstemp(path);
+
+    if (fd < 0 ||
+        write(fd, bytes, sizeof(bytes) - 1) != (ssize_t)sizeof(bytes) - 1)
+        return NULL;
+    close(fd);
+    if (bell_onnx_open(ctx, path, &model) != BELL_OK)
+        model = NULL;
+    unlink(path);
+    return model;
+}
 
 #endif

@@ -268,25 +268,6 @@ open_file(void)
     return file;
 }
 
-/* A model with an output that is its input, "x". */
-static struct bell_onnx *
-open_model(struct bell_context *ctx)
-{
-    static const char bytes[] =
-        "\x08\x08\x42\x02\x10\x11\x3a\x12"
-        "\x5a\x07\x0a\x01x\x12\x02\x0a\x00\x62\x07\x0a\x01x\x12\x02\x0a\x00";
-    char path[] = "/tmp/misuse-XXXXXX";
-    struct bell_onnx *model = NULL;
-    int fd = mkstemp(path);
-
-    assert_true(fd >= 0 && write(fd, bytes, sizeof(bytes) - 1) ==
-                               (ssize_t)sizeof(bytes) - 1);
-    close(fd);
-    expect_ok(bell_onnx_open(ctx, path, &model));
-    unlink(path);
-    return model;
-}
-
 /* One object of each kind, but for files where they cannot be read. */
 static void
 make_objects(struct misuse *m)
@@ -308,7 +289,7 @@ make_objects(struct misuse *m)
     expect_ok(bell_loader_create(m->ctx, &loader, &m->loader));
     expect_ok(bell_sgd_create(&w, 1, &sgd, &m->optimizer));
     m->file = open_file();
-    m->onnx = open_model(m->ctx);
+    m->onnx = misuse_open_model(m->ctx);
 }
 
 static void

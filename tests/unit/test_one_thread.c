@@ -160,6 +160,8 @@ test_every_call(void **state)
     expect_ok(bell_sgd_create(&w, 1, &sgd, &m->optimizer));
     expect_ok(bell_loader_create(m->ctx, &loader, &m->loader));
     expect_ok(bell_jit_create(m->ctx, &jit, &m->jit));
+    m->onnx = misuse_open_model(m->ctx);
+    assert_non_null(m->onnx);
     h->module.weight = w;
     h->field =
         (struct bell_module_field){.name = "weight", .kind = BELL_FIELD_PARAM};
@@ -182,6 +184,7 @@ test_every_call(void **state)
     bell_optimizer_destroy(m->optimizer);
     bell_loader_destroy(m->loader);
     bell_jit_destroy(m->jit);
+    bell_onnx_close(m->onnx);
     bell_context_destroy(m->ctx);
     free(h);
 }
