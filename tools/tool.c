@@ -354,22 +354,22 @@ tell_verb_help(const struct parse *parse, const char *about)
 }
 
 /* The option called by the first `len` bytes of `text`. "--devices", for a
- * list, is "--device". */
+ * list, is "--device", but where a verb has an option of that name. */
 static const struct tool_opt *
 find_opt(const struct parse *parse, const char *text, size_t len)
 {
     static const char devices[] = "--devices";
     size_t i;
 
-    if (len == strlen(devices) && memcmp(text, devices, len) == 0)
-        len--;
     for (i = 0; i < parse->n_opts; i++) {
         const struct tool_opt *opt = &parse->opts[i];
         if (!is_positional(opt) && strlen(opt->name) == len &&
             memcmp(opt->name, text, len) == 0)
             return opt;
     }
-    return NULL;
+    return len == strlen(devices) && memcmp(text, devices, len) == 0
+               ? find_opt(parse, text, len - 1)
+               : NULL;
 }
 
 static int
