@@ -498,7 +498,7 @@ tn_fold(struct bell_context *ctx, const struct uop *u, uint32_t axis,
      * longer by dilation. */
     u = tn_swap(ctx, u, axis, axis + 1);
     u = tn_stuff_axis(ctx, u, axis + 1, step);
-    u = tn_flip(ctx, u, 1u << axis);
+    u = tn_flip(ctx, u, tn_axis_bit(axis));
     if (tn_bad(u))
         return u;
     used = tn_size(ctx, u, axis + 1);
@@ -507,5 +507,6 @@ tn_fold(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     u = tn_pad_axis(ctx, u, axis, 0, size * dilation);
     u = tn_split_axis(ctx, u, axis, size, dim_add(ctx->dims, width, dilation));
     u = tn_shrink_axis(ctx, u, axis + 1, 0, x_size);
-    return tn_squeeze(ctx, tn_sum(ctx, u, 1u << axis), 1u << axis);
+    return tn_squeeze(ctx, tn_sum(ctx, u, tn_axis_bit(axis)),
+                      tn_axis_bit(axis));
 }

@@ -31,6 +31,13 @@ tn_axis_bit(uint32_t axis)
     return axis < TN_MOST_AXES ? 1u << axis : 0;
 }
 
+/* The mask of the first n axes. */
+static inline uint32_t
+tn_axes_below(uint32_t n)
+{
+    return n < TN_MOST_AXES ? (1u << n) - 1 : UINT32_MAX;
+}
+
 static inline bool
 tn_bad(const struct uop *u)
 {

@@ -339,8 +339,8 @@ begin(const char *call, struct bell_tensor *x, int64_t n, int axis,
     if (at < 0)
         return false;
     f.axis = (uint32_t)at;
-    if (!tensor_plain_axes(call, x, 1u << at, "a transform is for one size",
-                           out))
+    if (!tensor_plain_axes(call, x, tn_axis_bit(at),
+                           "a transform is for one size", out))
         return false;
     if (n == 0) {
         int64_t size = tensor_at(x)->shape->d[at];

@@ -956,7 +956,7 @@ bell_select(struct bell_tensor *x, int axis, int64_t i)
     u = tn_shrink_axis(tensor_at(x)->ctx, tensor_node(x), (uint32_t)at, i,
                        dim_add(tensor_at(x)->ctx->dims, i, 1));
     return tensor_new(tensor_at(x)->ctx, __func__,
-                      tn_squeeze(tensor_at(x)->ctx, u, 1u << at));
+                      tn_squeeze(tensor_at(x)->ctx, u, tn_axis_bit(at)));
 }
 
 /* ---- gather and its relatives ---- */

@@ -27,8 +27,9 @@ count_less(struct bell_context *ctx, const struct uop *keys,
 
     less = tn_lt(ctx, tn_unsqueeze(ctx, keys, 2),
                  tn_unsqueeze(ctx, numbers, axis));
-    less = tn_sum(ctx, tn_cast(ctx, less, type), 1u << axis);
-    return tn_wrap(ctx, UOP_CONTIGUOUS, tn_squeeze(ctx, less, 1u << axis));
+    less = tn_sum(ctx, tn_cast(ctx, less, type), tn_axis_bit(axis));
+    return tn_wrap(ctx, UOP_CONTIGUOUS,
+                   tn_squeeze(ctx, less, tn_axis_bit(axis)));
 }
 
 /* The k[t][rows][1]-th of keys[1][rows][n] in order. */

@@ -594,7 +594,7 @@ bell_solve(struct bell_tensor *x, struct bell_tensor *b)
     u = c.empty ? c.u : solve(a.ctx, __func__, a.u, c.u);
     u = tn_reshape(a.ctx, u, c.d, c.rank);
     if (is_vector)
-        u = tn_squeeze(a.ctx, u, 1u << (c.rank - 1));
+        u = tn_squeeze(a.ctx, u, tn_axis_bit(c.rank - 1));
     return tensor_new(a.ctx, __func__, tn_cast(a.ctx, u, c.dtype));
 }
 

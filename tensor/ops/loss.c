@@ -109,7 +109,7 @@ bell_layer_norm(struct bell_tensor *x, uint32_t n_axes,
                            n_axes, SHAPE_OF(x),
                            weight ? SHAPE_OF(weight) : "NULL",
                            bias ? SHAPE_OF(bias) : "NULL");
-    mask = ((1u << n_axes) - 1) << (rank - n_axes);
+    mask = tn_axes_below(rank) & ~tn_axes_below(rank - n_axes);
     u = normalise(ctx, tn_widen(ctx, tensor_node(x)), mask, eps);
     u = scale_and_shift(ctx, u, node_or_null(weight), node_or_null(bias));
     return tensor_new(ctx, __func__, tn_cast(ctx, u, result_dtype(x)));
@@ -549,7 +549,8 @@ pick_class(struct bell_context *ctx, const struct uop *u, uint32_t axis,
                 tn_iota(ctx, tn_rank(ctx, u), axis, tn_size(ctx, u, axis),
                         target->dtype));
     u = tn_where(ctx, hit, u, tn_num(ctx, u, 0));
-    return tn_squeeze(ctx, tn_sum(ctx, u, 1u << axis), 1u << axis);
+    return tn_squeeze(ctx, tn_sum(ctx, u, tn_axis_bit(axis)),
+                      tn_axis_bit(axis));
 }
 
 /* 0 where the target is ignored; *count becomes what a mean divides by. */
@@ -577,7 +578,7 @@ class_loss(struct bell_context *ctx, const struct uop *x, uint32_t axis,
 {
     const struct uop *u, *max, *valid;
     int64_t n = tn_size(ctx, x, axis);
-    uint32_t mask = 1u << axis;
+    uint32_t mask = tn_axis_bit(axis);
 
     assert(tn_bad(x) || axis < tn_rank(ctx, x));
     if (tn_bad(x))
@@ -619,12 +620,12 @@ soft_loss(struct bell_context *ctx, const struct uop *log_p, uint32_t axis,
     if (tn_bad(log_p))
         return log_p;
     t = tn_cast(ctx, t, log_p->dtype);
-    n = tn_count_axes(ctx, log_p, 1u << axis, t->dtype);
+    n = tn_count_axes(ctx, log_p, tn_axis_bit(axis), t->dtype);
     if (smoothing != 0)
         t = tn_add(ctx, tn_mul_c(ctx, t, 1 - smoothing),
                    part_of(ctx, smoothing, n));
-    t = tn_sum(ctx, tn_mul(ctx, t, log_p), 1u << axis);
-    return tn_neg(ctx, tn_squeeze(ctx, t, 1u << axis));
+    t = tn_sum(ctx, tn_mul(ctx, t, log_p), tn_axis_bit(axis));
+    return tn_neg(ctx, tn_squeeze(ctx, t, tn_axis_bit(axis)));
 }
 
 /* The axis of classes after the checks that both losses share; -1 with *out
@@ -730,12 +731,13 @@ weighted_class_loss(struct bell_context *ctx, const struct uop *x,
     u = tn_mul_c(ctx, pick_class(ctx, log_p, axis, target), 1 - smoothing);
     if (smoothing != 0) {
         n = tn_size(ctx, x, axis);
-        all = tn_squeeze(ctx, tn_sum(ctx, log_p, 1u << axis), 1u << axis);
-        u = tn_add(
-            ctx, u,
-            tn_mul(ctx, all,
-                   part_of(ctx, smoothing,
-                           tn_count_axes(ctx, x, 1u << axis, all->dtype))));
+        all = tn_squeeze(ctx, tn_sum(ctx, log_p, tn_axis_bit(axis)),
+                         tn_axis_bit(axis));
+        u = tn_add(ctx, u,
+                   tn_mul(ctx, all,
+                          part_of(ctx, smoothing,
+                                  tn_count_axes(ctx, x, tn_axis_bit(axis),
+                                                all->dtype))));
         zero = tn_int(ctx, UOP_I64, 0);
         u = tn_where(ctx,
                      tn_and(ctx, tn_not(ctx, tn_lt(ctx, target, zero)),

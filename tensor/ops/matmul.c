@@ -75,9 +75,9 @@ multiply(struct bell_context *ctx, const struct uop *a, const struct uop *b,
         return &uop_failed;
     rank =
         tn_rank(ctx, a) > tn_rank(ctx, b) ? tn_rank(ctx, a) : tn_rank(ctx, b);
-    a = wide ? tn_sum_product_wide(ctx, a, b, 1u << (rank - 1))
-             : tn_sum_product(ctx, a, b, 1u << (rank - 1));
-    a = tn_squeeze(ctx, a, 1u << (rank - 1));
+    a = wide ? tn_sum_product_wide(ctx, a, b, tn_axis_bit(rank - 1))
+             : tn_sum_product(ctx, a, b, tn_axis_bit(rank - 1));
+    a = tn_squeeze(ctx, a, tn_axis_bit(rank - 1));
     return attends && !wide ? tensor_rule_add(ctx, a, &rule) : a;
 }
 
@@ -155,9 +155,9 @@ matmul_call(const char *call, struct bell_tensor *x, struct bell_tensor *y)
     u = tn_matmul(ctx, a, b);
     rank = tn_rank(ctx, u);
     if (!tn_bad(u) && tensor_at(y)->shape->n == 1)
-        u = tn_squeeze(ctx, u, 1u << (rank - 1));
+        u = tn_squeeze(ctx, u, tn_axis_bit(rank - 1));
     if (!tn_bad(u) && tensor_at(x)->shape->n == 1)
-        u = tn_squeeze(ctx, u, 1u << (rank - 2));
+        u = tn_squeeze(ctx, u, tn_axis_bit(rank - 2));
     return tensor_new(ctx, call, u);
 }
 
@@ -261,7 +261,7 @@ bell_linear(struct bell_tensor *x, struct bell_tensor *weight,
     if (tensor_at(x)->shape->n == 1)
         u = tn_squeeze(ctx, u, 1);
     if (rank == 1 && !tn_bad(u))
-        u = tn_squeeze(ctx, u, 1u << (tn_rank(ctx, u) - 1));
+        u = tn_squeeze(ctx, u, tn_axis_bit(tn_rank(ctx, u) - 1));
     if (bias)
         u = tn_add(ctx, u, widened(ctx, bias, dtype));
     return tensor_new(ctx, __func__, tn_cast(ctx, u, dtype));
@@ -603,7 +603,7 @@ bell_einsum(const char *formula, struct bell_tensor *const *tensors, uint32_t n)
     if (!read_result(&e, formula, at) || !order_letters(&e, formula))
         return e.ctx->error_tensor;
     dtype = tensor_wide_dtype(tensor_result_dtype(tensors, n, NULL));
-    mask = (uint32_t)((1ull << e.n_axes) - 1) & ~((1u << e.n_out) - 1);
+    mask = tn_axes_below(e.n_axes) & ~tn_axes_below(e.n_out);
     for (i = 0; i < n; i++) {
         v = tn_cast(e.ctx, tensor_node(tensors[i]), dtype);
         v = n > 2 ? tn_widen(e.ctx, v) : v; /* products are rounded once */
@@ -665,7 +665,7 @@ clear_unseen(struct bell_context *ctx, const struct uop *out,
     if (mask->dtype != UOP_BOOL)
         seen = tn_ne(ctx, mask, tn_const(ctx, mask->dtype, -(double)INFINITY));
     if (rank)
-        seen = tn_reduce(ctx, UOP_ADD, seen, 1u << (rank - 1));
+        seen = tn_reduce(ctx, UOP_ADD, seen, tn_axis_bit(rank - 1));
     return tn_where(ctx, seen, out, tn_const(ctx, out->dtype, 0));
 }
 

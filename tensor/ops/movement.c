@@ -634,7 +634,7 @@ make_border(struct bell_context *ctx, const struct uop *u, uint32_t axis,
     case BELL_PAD_REFLECT:
         at = after ? dim_sub(ctx->dims, size, n + 1) : 1;
         u = tn_shrink_axis(ctx, u, axis, at, dim_add(ctx->dims, at, n));
-        return tn_flip(ctx, u, 1u << axis);
+        return tn_flip(ctx, u, tn_axis_bit(axis));
     case BELL_PAD_REPLICATE:
         at = after ? dim_sub(ctx->dims, size, 1) : 0;
         u = tn_shrink_axis(ctx, u, axis, at, dim_add(ctx->dims, at, 1));
@@ -879,7 +879,7 @@ bell_chunk(struct bell_tensor *x, uint32_t n, int axis,
         return 0;
     }
     at = tensor_axis(ctx, __func__, axis, tensor_at(x)->shape->n);
-    if (at >= 0 && !tensor_plain_axes(__func__, x, 1u << at,
+    if (at >= 0 && !tensor_plain_axes(__func__, x, tn_axis_bit(at),
                                       "how many parts there are depends on "
                                       "its value; bell_split takes sizes",
                                       &error))
@@ -1001,7 +1001,7 @@ tn_diagonal(struct bell_context *ctx, const struct uop *u, int64_t n)
     u = tn_pad_axis(ctx, u, rank - 2, 0, n);
     u = tn_split_axis(ctx, u, rank - 2, n, dim_add(ctx->dims, n, 1));
     u = tn_shrink_axis(ctx, u, rank - 1, 0, 1);
-    return tn_squeeze(ctx, u, 1u << (rank - 1));
+    return tn_squeeze(ctx, u, tn_axis_bit(rank - 1));
 }
 
 /* Where a diagonal of rows x cols begins, and its length; false: it depends on

@@ -63,9 +63,9 @@ bell_cdist(struct bell_tensor *x, struct bell_tensor *y, double p)
         sizes[n - 1] = 1; /* of no coordinates: 0 */
         d = tn_full(ctx, tn_const(ctx, u[0]->dtype, 0), sizes, n);
     } else {
-        d = tn_norm(ctx, d, p, 1u << (n - 1));
+        d = tn_norm(ctx, d, p, tn_axis_bit(n - 1));
     }
-    d = tn_squeeze(ctx, d, 1u << (n - 1));
+    d = tn_squeeze(ctx, d, tn_axis_bit(n - 1));
     return tensor_new(ctx, __func__, tn_cast(ctx, d, dtype));
 }
 

@@ -44,7 +44,7 @@ begin_along(const char *call, struct bell_tensor *x, int axis, bool keepdim,
         at = tensor_axis(tensor_at(x)->ctx, call, axis, tensor_at(x)->shape->n);
     if (at < 0)
         return false;
-    if (!tensor_plain_axes(call, x, a->is_flat ? ~0u : 1u << at,
+    if (!tensor_plain_axes(call, x, a->is_flat ? ~0u : tn_axis_bit(at),
                            "a network of sorting is for one size", out))
         return false;
     a->at = (uint32_t)at;
@@ -76,7 +76,8 @@ end_along(const struct along *a, const struct uop *u, uint32_t extra)
     if (tn_bad(u))
         return u;
     if (!a->is_flat)
-        return a->keepdim ? u : tn_squeeze(a->ctx, u, 1u << (a->at + extra));
+        return a->keepdim ? u
+                          : tn_squeeze(a->ctx, u, tn_axis_bit(a->at + extra));
     if (!a->keepdim)
         return tn_squeeze(a->ctx, u, 1u << extra);
     for (i = 0; i < tensor_at(a->x)->shape->n + extra; i++)
@@ -100,7 +101,7 @@ count_numbers(const struct along *a)
     if (!tn_is_float(a->u))
         return tn_int(a->ctx, UOP_I64, a->n);
     u = tn_not(a->ctx, tn_isnan(a->ctx, a->u));
-    return tn_sum(a->ctx, tn_cast(a->ctx, u, UOP_I64), 1u << a->at);
+    return tn_sum(a->ctx, tn_cast(a->ctx, u, UOP_I64), tn_axis_bit(a->at));
 }
 
 /* The values at `places` along the axis and the places: a call's results. */
@@ -280,10 +281,10 @@ bell_mode(struct bell_tensor *x, int axis, bool keepdim,
     start = tn_where(ctx, same, tn_int(ctx, type, 0), place);
     start = tn_scan(ctx, UOP_MAX, start, a.at);
     length = tn_wrap(ctx, UOP_CONTIGUOUS, tn_sub(ctx, place, start));
-    best = tn_reduce(ctx, UOP_MAX, length, 1u << a.at);
+    best = tn_reduce(ctx, UOP_MAX, length, tn_axis_bit(a.at));
     place = tn_where(ctx, tn_eq(ctx, length, best), place,
                      tn_int(ctx, type, a.n - 1));
-    place = tn_reduce(ctx, UOP_MIN, place, 1u << a.at);
+    place = tn_reduce(ctx, UOP_MIN, place, tn_axis_bit(a.at));
     place = tn_gather(ctx, order, a.at, tn_cast(ctx, place, UOP_I64));
     give_places(__func__, &a, place, out_values, out_indices);
 }

@@ -345,7 +345,7 @@ draw_again(struct bell_context *ctx, const struct uop *w,
     some = tn_lt(ctx, tn_num(ctx, w, 0), w);
     top = tn_where(ctx, some, tn_iota(ctx, last + 1, last, n, UOP_I64),
                    tn_int(ctx, UOP_I64, -1));
-    top = tn_reduce(ctx, UOP_MAX, top, 1u << last);
+    top = tn_reduce(ctx, UOP_MAX, top, tn_axis_bit(last));
     return tn_min(ctx, at, top);
 }
 
@@ -412,7 +412,7 @@ bell_multinomial(struct bell_tensor *weights, int64_t n, bool replacement)
             replacement ? "" : " without replacement", SHAPE_OF(weights),
             n < 1 ? "; at least 1 is needed" : ", which has fewer in a row");
     if (!replacement &&
-        !tensor_plain_axes(__func__, weights, 1u << (rank - 1),
+        !tensor_plain_axes(__func__, weights, tn_axis_bit(rank - 1),
                            "a network of sorting is for one size", &out))
         return out;
     w = keep_valid_rows(ctx, tn_widen(ctx, tensor_node(weights)));

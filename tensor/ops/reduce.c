@@ -68,7 +68,7 @@ tn_reduced_count(const struct bell_context *ctx, const struct uop *u,
     uint32_t n = 0, i;
 
     assert(tn_bad(u) || tn_rank(ctx, u) == 0 || /* has axis 0, by Python */
-           axis_mask >> tn_rank(ctx, u) == 0);
+           (axis_mask & ~tn_axes_below(tn_rank(ctx, u))) == 0);
     for (i = 0; i < tn_rank(ctx, u); i++) {
         if (axis_mask & 1u << i)
             d[n++] = tn_size(ctx, u, i);
@@ -157,11 +157,11 @@ first_extreme(struct bell_context *ctx, const struct uop *u, uint32_t at,
                : tn_int(ctx, type, n - 1);
     if (u->dtype == UOP_BOOL)
         u = tn_cast(ctx, u, UOP_U8);
-    hit = tn_eq(ctx, u, tn_reduce(ctx, op, u, 1u << at));
+    hit = tn_eq(ctx, u, tn_reduce(ctx, op, u, tn_axis_bit(at)));
     if (tn_is_float(u))
         hit = tn_or(ctx, hit, tn_isnan(ctx, u));
     place = tn_where(ctx, hit, tn_iota(ctx, rank, at, n, type), last);
-    place = tn_reduce(ctx, UOP_MIN, place, 1u << at);
+    place = tn_reduce(ctx, UOP_MIN, place, tn_axis_bit(at));
     return tn_cast(ctx, place, UOP_I64);
 }
 
@@ -213,7 +213,7 @@ end_extreme(struct bell_tensor *x, int axis, int at, bool keepdim,
     }
     return keepdim && tensor_at(x)->shape->n
                ? u
-               : tn_squeeze(tensor_at(x)->ctx, u, 1u << at);
+               : tn_squeeze(tensor_at(x)->ctx, u, tn_axis_bit(at));
 }
 
 static struct bell_tensor *
@@ -517,7 +517,8 @@ shift_by_max(struct bell_context *ctx, const struct uop *u, uint32_t mask)
 {
     const struct uop *m = tn_reduce(ctx, UOP_MAX, u, mask);
 
-    assert(tn_bad(u) || tn_rank(ctx, u) == 0 || mask >> tn_rank(ctx, u) == 0);
+    assert(tn_bad(u) || tn_rank(ctx, u) == 0 ||
+           (mask & ~tn_axes_below(tn_rank(ctx, u))) == 0);
     return tn_sub(ctx, u, tn_wrap(ctx, UOP_DETACH, m));
 }
 
@@ -532,9 +533,9 @@ tn_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
         return u;
     assert(tn_is_float(u) && axis < tn_rank(ctx, u));
     rule.a = u = tn_widen(ctx, u);
-    e = tn_exp(ctx, shift_by_max(ctx, u, 1u << axis));
+    e = tn_exp(ctx, shift_by_max(ctx, u, tn_axis_bit(axis)));
     /* one division a row */
-    e = tn_mul(ctx, e, tn_recip(ctx, tn_sum(ctx, e, 1u << axis)));
+    e = tn_mul(ctx, e, tn_recip(ctx, tn_sum(ctx, e, tn_axis_bit(axis))));
     return tn_cast(ctx, tensor_rule_add(ctx, e, &rule), dtype);
 }
 
@@ -549,8 +550,8 @@ tn_log_softmax(struct bell_context *ctx, const struct uop *u, uint32_t axis)
     if (tn_bad(u))
         return u;
     assert(tn_is_float(u) && axis < tn_rank(ctx, u));
-    shifted = shift_by_max(ctx, tn_widen(ctx, u), 1u << axis);
-    sum = tn_sum(ctx, tn_exp(ctx, shifted), 1u << axis);
+    shifted = shift_by_max(ctx, tn_widen(ctx, u), tn_axis_bit(axis));
+    sum = tn_sum(ctx, tn_exp(ctx, shifted), tn_axis_bit(axis));
     return tn_cast(ctx, tn_sub(ctx, shifted, tn_log(ctx, sum)), dtype);
 }
 

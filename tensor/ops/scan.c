@@ -53,13 +53,13 @@ scan_reduce(const struct scan *s, const struct uop *u, uint32_t axis)
     const struct uop *m;
 
     if (s->is_log) {
-        m = tn_log_base(ctx, tn_reduce(ctx, UOP_MAX, u, 1u << axis));
+        m = tn_log_base(ctx, tn_reduce(ctx, UOP_MAX, u, tn_axis_bit(axis)));
         u = tn_exp(ctx, tn_sub(ctx, u, m));
-        return log_of_sum(ctx, tn_sum(ctx, u, 1u << axis), m);
+        return log_of_sum(ctx, tn_sum(ctx, u, tn_axis_bit(axis)), m);
     }
     return s->op == UOP_ADD || s->op == UOP_MUL
-               ? tn_accumulate(ctx, s->op, u, 1u << axis)
-               : tn_reduce(ctx, s->op, u, 1u << axis);
+               ? tn_accumulate(ctx, s->op, u, tn_axis_bit(axis))
+               : tn_reduce(ctx, s->op, u, tn_axis_bit(axis));
 }
 
 /* The op of two; of logarithms log(exp(a) + exp(b)). */
@@ -120,7 +120,7 @@ static const struct uop *
 last_of_block(struct bell_context *ctx, const struct uop *u, uint32_t axis)
 {
     u = tn_shrink_axis(ctx, u, axis, SCAN_BLOCK - 1, SCAN_BLOCK);
-    return tn_squeeze(ctx, u, 1u << axis);
+    return tn_squeeze(ctx, u, tn_axis_bit(axis));
 }
 
 /* Moved on by one along the last axis, `fill` in front. */

@@ -314,7 +314,7 @@ sort_call(const char *call, struct bell_tensor *x, int axis, bool descending,
         error = tensor_at(x)->ctx->error_tensor;
         at = tensor_axis(tensor_at(x)->ctx, call, axis, tensor_at(x)->shape->n);
         if (at >= 0 &&
-            !tensor_plain_axes(call, x, 1u << at,
+            !tensor_plain_axes(call, x, tn_axis_bit(at),
                                "a network of sorting is for one size", &error))
             at = -1;
         if (at >= 0 && has_axes)

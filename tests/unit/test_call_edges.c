@@ -686,6 +686,50 @@ test_empty_lists(void **state)
     assert_true(n_rows >= 2);
 }
 
+/* Every function of a tensor alone, with the most axes: a result or an error,
+ * also of those that add axes on their way. */
+static void
+test_most_axes_everywhere(void **state)
+{
+    struct bell_param params[BELL_MAX_PARAMS];
+    int64_t shape[BELL_MAX_RANK];
+    struct bell_arg args[2] = {{0}};
+    size_t i;
+    uint32_t n, k, last;
+
+    (void)state;
+    for (k = 0; k < BELL_MAX_RANK; k++)
+        shape[k] = k % 8 ? 1 : 2;
+    args[0].value =
+        bell_of_tensor(bell_ones(ctx, shape, BELL_MAX_RANK, BELL_FLOAT32));
+    args[1].value = bell_of_int(BELL_MAX_RANK - 1);
+    for (i = 0; i < bell_function_count(); i++) {
+        const struct bell_function *function = bell_function_at(i);
+
+        n = bell_function_params(function, params);
+        if (n == 0 || params[0].kind != BELL_PARAM_TENSOR ||
+            (n > 1 && params[1].required && params[1].kind != BELL_PARAM_INT) ||
+            (n > 2 && params[2].required))
+            continue;
+        last = n > 1 && params[1].kind == BELL_PARAM_INT;
+        for (k = n > 1 && params[1].required; k <= last; k++) {
+            struct bell_call call = {
+                .function = function, .args = args, .n_args = 1 + k};
+
+            assert_int_equal(bell_scope_begin(ctx), BELL_OK);
+            if (bell_function_call(ctx, &call) != BELL_OK ||
+                bell_realize(call.results, call.n_results) != BELL_OK) {
+                assert_true(bell_error_last()->message[0]);
+                assert_int_not_equal(bell_error_last()->status,
+                                     BELL_E_INTERNAL);
+                (void)!bell_context_status(ctx);
+                bell_error_clear();
+            }
+            assert_int_equal(bell_scope_end(ctx), BELL_OK);
+        }
+    }
+}
+
 int
 main(void)
 {
@@ -696,7 +740,7 @@ main(void)
         TEST(test_wide_integers), TEST(test_all_numbers),
         TEST(test_wide_in_c),     TEST(test_doubles),
         TEST(test_zeros),         TEST(test_all_defaults),
-        TEST(test_empty_lists),
+        TEST(test_empty_lists),   TEST(test_most_axes_everywhere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
