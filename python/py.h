@@ -204,7 +204,7 @@ bool py_is_size(PyObject *object);
 PyObject *py_size_object(struct py_context *c, int64_t word);
 /* Its context: borrowed. */
 struct py_context *py_size_context(PyObject *object);
-/* What stands for a Size among numbers; -1: it is of another context. */
+/* The number that stands for a Size in lists; -1: it is of another context. */
 int py_size_word(struct py_context *c, PyObject *object, int64_t *out_word);
 /* A Size as a tensor of no axes; NULL with an exception, or a failure. */
 struct bell_tensor *py_size_value(struct py_context *c, PyObject *object,

@@ -108,7 +108,7 @@ bell_layout_of(struct bell_tensor *t, struct bell_layout *out_layout);
 
 /* ---- training ------------------------------------------------------------ */
 
-/* What places along an axis of the mesh share out among them, each a part:
+/* The values that places along an axis of the mesh share out, each a part:
  * ZeRO's stages (Rajbhandari et al., 2019, arXiv:1910.02054). Each includes
  * those before it. */
 enum bell_shard_kind {

@@ -30,7 +30,7 @@
  * the first. docs/reference/onnx.md lists what is known.
  *
  * Values on the host. Shapes, axes, counts and conditions are numbers of the
- * host. What is computed of shapes and constants alone is computed there. Any
+ * host. Values of shapes and constants alone are computed there. Any
  * other is read back from the device; in a function that is captured that is an
  * error, which names the node. Loops are unrolled, conditions take one branch.
  *

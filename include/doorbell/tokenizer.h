@@ -107,12 +107,13 @@ BELL_API int32_t bell_tokenizer_role(const struct bell_tokenizer *tokenizer,
 BELL_API BELL_MUST_CHECK bell_status
 bell_token_stream_create(const struct bell_tokenizer *tokenizer, uint32_t flags,
                          struct bell_token_stream **out_stream);
-/* What a token adds to the text: *out_n_bytes bytes at *out_text, valid until
- * the next call. A character whose last bytes are yet to come is held back. */
+/* Gives the text that a token adds: *out_n_bytes bytes at *out_text, which stay
+ * until the next call. A character whose last bytes are yet to come is held
+ * back. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_token_stream_next(struct bell_token_stream *stream, int32_t id,
                        const char **out_text, size_t *out_n_bytes);
-/* What was held back, after the last token. */
+/* Gives the bytes that were held back, after the last token. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_token_stream_end(struct bell_token_stream *stream, const char **out_text,
                       size_t *out_n_bytes);

@@ -270,7 +270,8 @@ bell_dim_text(struct bell_context *ctx, struct bell_dim dim, char *text,
 {
     if (!text || size == 0)
         return bell_fail(BELL_BAD_MISSING,
-                         "bell_dim_text: there is no room for the text");
+                         "bell_dim_text: the text is NULL, or of 0 bytes; "
+                         "expected room for 1 byte at least");
     BELL_TRY(tensor_context_usable(__func__, ctx));
     if (!dims_known(ctx->dims, dim.word))
         return bell_fail(BELL_BAD_VALUE,

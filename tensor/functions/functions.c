@@ -322,7 +322,7 @@ call_row(struct fn_args *args)
         call->results[0] = result;
         call->n_results = 1;
     }
-    status = bell_context_status(args->ctx);
+    status = tensor_report(args->ctx);
     if (status == BELL_OK && call->n_results == 1 && !call->results[0])
         status = bell_error_last()->status; /* of no tensor's context */
     if (status != BELL_OK)
@@ -376,7 +376,7 @@ bell_function_call(struct bell_context *ctx, struct bell_call *call)
                          call ? "function" : "call");
     call->n_results = 0;
     call->bad_arg = -1;
-    BELL_TRY(bell_context_status(ctx));
+    BELL_TRY(tensor_report(ctx));
     args.row = row_of(call->function, &number);
     if (!args.row)
         return bell_fail(BELL_BAD_NAME,

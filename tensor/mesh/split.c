@@ -668,8 +668,8 @@ depth_of_least(const struct splitter *s, node u)
     return best;
 }
 
-/* What a value in layout `is` becomes by exchanges alone on its way to `to`,
- * where places still take their parts. */
+/* The layout that exchanges alone give a value in layout `is`, on its way to
+ * `to`. Places still take their parts of it. */
 static struct mesh_layout
 exchanged_layout(const struct splitter *s, const struct mesh_layout *is,
                  const struct mesh_layout *to)

@@ -56,7 +56,7 @@ enum onnx_type {
 /* Fails: out of memory. */
 BELL_MUST_CHECK bell_status onnx_no_memory(void);
 
-/* What tensors hold such elements as; BELL_DEFAULT: none does. */
+/* The dtype of tensors of such elements; BELL_DEFAULT: they have none. */
 enum bell_dtype onnx_dtype(uint32_t type);
 /* As the standard writes it: "tensor(float16)" without tensor(). */
 const char *onnx_type_name(uint32_t type);

@@ -1,4 +1,4 @@
-/* What operators' functions ask of their node. */
+/* Inputs, attributes and outputs of a node, for operators' functions. */
 #include "tensor/onnx/op.h"
 
 #include <math.h>

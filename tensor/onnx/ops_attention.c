@@ -42,8 +42,8 @@ both(struct bell_tensor *a, struct bell_tensor *b)
     return a ? bell_logical_and(a, b) : b;
 }
 
-/* What each query may see, in a shape that broadcasts to the scores; NULL:
- * all. */
+/* A mask of the keys for each query, in a shape that broadcasts to the scores;
+ * NULL: it may see all. */
 static struct bell_tensor *
 visible(struct onnx_op *op, int64_t n_q, int64_t n_k, int64_t n_past)
 {

@@ -51,7 +51,7 @@ onnx_op_if(struct onnx_op *op)
     const struct onnx_attr *branch;
     int64_t condition;
 
-    /* In a function that is captured there is no value to read. */
+    /* A function that is captured cannot read a value. */
     if (op_in_int(op, 0, &condition) != BELL_OK) {
         if (!op_has(op, 0) || !op->in[0]->t)
             return bell_error_last()->status;

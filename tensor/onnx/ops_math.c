@@ -408,7 +408,7 @@ reduce(const char *kind, struct bell_tensor *x, const struct onnx_ints *axes,
     return x;
 }
 
-/* What noop leaves of each element. */
+/* The value of each element where noop reduces nothing. */
 static struct bell_tensor *
 reduce_nothing(const char *kind, struct bell_tensor *x)
 {

@@ -7,7 +7,7 @@
 
 #include "doorbell/vision.h"
 
-/* What convolutions and pools have in common. */
+/* Facts that convolutions and pools have in common. */
 struct window {
     uint32_t n; /* axes */
     int64_t kernel[3], stride[3], dilation[3];

@@ -487,7 +487,7 @@ read_numbers(struct onnx_model *model, struct wire wire, uint32_t number,
     return BELL_OK;
 }
 
-/* What an attribute is where it does not say so, as before IR version 2. */
+/* The type of an attribute that does not say it, as before IR version 2. */
 static uint32_t
 guess_type(uint32_t number)
 {

@@ -66,7 +66,7 @@ mesh_bucket_length(const struct sched_item *items, uint32_t n,
 
 /* ---- order --------------------------------------------------------------- */
 
-/* What is held back: sums, and behind them those that touch what is held. */
+/* Items held back: sums, then the items that use buffers of held ones. */
 struct holding {
     const struct sched_plan *plan;
     uint32_t *sums, *rest, n_sums, n_rest; /* owned lists of items */

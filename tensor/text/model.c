@@ -129,7 +129,7 @@ add_word_symbol(struct text_room *room, size_t *n, int32_t id, size_t at,
     return BELL_OK;
 }
 
-/* What the pair of a symbol and the next would be; false: nothing. */
+/* The token of a symbol and the next together; false: there is none. */
 static bool
 find_pair(const struct text_model *model, const struct token_index *index,
           const struct symbol *symbols, const char *text, uint32_t left,

@@ -397,7 +397,7 @@ nmt(const char *text, size_t n, struct text_pieces *to, bool *is_first)
 
 /* ---- SentencePiece's ---- */
 
-/* What the beginning of a text becomes, and how many bytes of it. */
+/* Replaces the beginning of a text; tells how many bytes that is. */
 static const char *
 sentencepiece_prefix(const struct text_norm *norm, const char *text, size_t n,
                      size_t *out_n, size_t *out_bytes)

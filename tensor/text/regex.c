@@ -273,7 +273,7 @@ take_property(struct parser *p, bool is_not)
         p, (struct set_item){.first = 1, .mask = mask, .is_not = is_not});
 }
 
-/* What follows a backslash: one character (*out_char), or items of a set
+/* Reads after a backslash: one character (*out_char), or items of a set
  * (UINT32_MAX). */
 static BELL_MUST_CHECK bell_status
 take_escape(struct parser *p, uint32_t *out_char)
@@ -403,7 +403,7 @@ take_class(struct parser *p)
 
 static BELL_MUST_CHECK bell_status take_choice(struct parser *p);
 
-/* What is behind a ( */
+/* Reads a group, after its ( */
 static BELL_MUST_CHECK bell_status
 take_group(struct parser *p)
 {

@@ -33,7 +33,7 @@ BELL_MUST_CHECK bell_status regex_create_literal(const char *text, size_t n,
                                                  struct regex **out_regex);
 void regex_destroy(struct regex *regex);
 
-/* What a search keeps between calls: begins as zeros. One thread. */
+/* Memory of a search between calls; begins as zeros. For one thread. */
 struct regex_room {
     struct regex_back *stack; /* owned: regex_room_fini */
     size_t cap;

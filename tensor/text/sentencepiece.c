@@ -120,7 +120,7 @@ read_piece(struct bell_tokenizer *t, struct message m)
     return BELL_OK;
 }
 
-/* What the trainer's part says of how to encode. */
+/* Reads the settings of encoding in the trainer's part. */
 struct trained {
     uint64_t kind;
     bool suffix, byte_fallback;
@@ -177,7 +177,7 @@ read_norm(struct bell_tokenizer *t, struct message m, struct text_norm *norm)
     return BELL_OK;
 }
 
-/* What scores are least and greatest, of pieces that texts become. */
+/* Finds the least and greatest score of pieces that texts become. */
 static void
 find_scores(struct bell_tokenizer *t)
 {

@@ -126,7 +126,7 @@ struct text_charsmap {
 BELL_MUST_CHECK bell_status text_charsmap_init(struct text_charsmap *map,
                                                struct arena *arena,
                                                const void *bytes, size_t n);
-/* What a text's beginning maps to, or NULL; the shortest (tokenizers) or
+/* The replacement of a text's beginning, or NULL; the shortest (tokenizers) or
  * longest (SentencePiece) key, of *out_key bytes. */
 const char *text_charsmap_find(const struct text_charsmap *map,
                                const char *text, size_t n, bool longest,
@@ -235,7 +235,7 @@ struct token_list {
 };
 BELL_MUST_CHECK bell_status token_list_add(struct token_list *list, int32_t id);
 
-/* What models need beside: begins as zeros (text_room_fini). */
+/* Memory that models work in; begins as zeros (text_room_fini). */
 struct text_room {
     struct regex_room regex;
     void *symbols, *heap; /* owned */

@@ -671,8 +671,8 @@ bell_tokenizer_role(const struct bell_tokenizer *t, enum bell_token_role role)
 
 /* ---- streams ---- */
 
-/* What a token adds depends on those before it: the text of the last ones is
- * compared with that of these and the new one. */
+/* The text that a token adds depends on those before it. The text of the last
+ * ones is compared with that of these and the new one. */
 struct bell_token_stream {
     const struct bell_tokenizer *tokenizer;
     uint32_t flags;

@@ -80,7 +80,7 @@ size_t unicode_cluster(const char *text, size_t n);
 size_t unicode_decompose(uint32_t c, bool compat,
                          uint32_t out[UNICODE_DECOMPOSED_MAX]);
 uint8_t unicode_combining(uint32_t c);
-/* What two characters compose to; 0: they do not. */
+/* The character that two compose to; 0: they do not. */
 uint32_t unicode_compose(uint32_t a, uint32_t b);
 
 /* The tables: runs are (first character, value), sorted. */

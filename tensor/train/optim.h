@@ -56,7 +56,7 @@ optim_move_fn optim_move_muon;
 
 /* ---- on a mesh (optim_mesh.c) ---- */
 
-/* What bell_optimizer_shard asked for. */
+/* The request of bell_optimizer_shard. */
 struct optim_shards {
     uint32_t k;    /* the axis of the mesh */
     uint32_t kind; /* enum bell_shard_kind; 0: nothing */

@@ -107,7 +107,7 @@ struct training {
     struct bell_optimizer *opt;
 };
 
-/* What is split; 0: nothing. */
+/* enum bell_shard_kind, or 0: nothing is split. */
 struct way {
     const char *name;
     uint32_t kind;
@@ -646,7 +646,7 @@ take_step(struct training *t, uint32_t salt)
     expect_ok(bell_scope_end(t->c));
 }
 
-/* What was written on a mesh is read on others, and on one device. */
+/* Checkpoints of a mesh load on others, and on one device. */
 static void
 test_checkpoints(void **state)
 {

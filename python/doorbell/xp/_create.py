@@ -276,7 +276,7 @@ def iinfo(type, /):
 # ---- what there is ----
 
 class NamespaceInfo:
-    """What __array_namespace_info__ gives."""
+    """The result of __array_namespace_info__."""
 
     def capabilities(self):
         return {'boolean indexing': True, 'data-dependent shapes': True,

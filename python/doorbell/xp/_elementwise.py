@@ -110,7 +110,7 @@ def floor_divide(x1, x2, /):
 
 
 def remainder(x1, x2, /):
-    """What floor_divide leaves; a remainder of 0 has the sign of x2, where
+    """The rest after floor_divide; a remainder of 0 has the sign of x2, where
     PyTorch's has that of x1."""
     x1, x2 = both(x1, x2)
     found = _c.remainder(x1, x2)
