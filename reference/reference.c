@@ -423,7 +423,8 @@ eval_gather(const struct ref_run *run, const struct uop *u,
     return BELL_OK;
 }
 
-/* Sums of what a position follows along the axis, or precedes, and itself. */
+/* Sums, say, of what a position follows along the axis, or precedes, and
+ * itself. */
 static bell_status
 eval_scan(const struct ref_run *run, const struct uop *u, struct ref_array *out)
 {
@@ -431,6 +432,7 @@ eval_scan(const struct ref_run *run, const struct uop *u, struct ref_array *out)
     bool is_float = uop_dtype_infos[u->dtype].is_float;
     size_t k, i, step = 1, size, place;
     uint32_t axis = uop_scan_axis(u), r;
+    enum uop_op op = uop_scan_op(u);
 
     if (!out->shape || axis >= out->shape->n || x.n != out->n ||
         u->dtype != x.dtype || u->dtype == UOP_BOOL)
@@ -440,23 +442,23 @@ eval_scan(const struct ref_run *run, const struct uop *u, struct ref_array *out)
     size = (size_t)out->shape->d[axis];
     for (k = 0; k < out->n; k++) {
         struct fold fold = {0};
-        double sum = -0.0;
-        int64_t whole = 0;
+        double part = op == UOP_ADD ? -0.0 : ref_neutral_float(op);
+        int64_t whole = ref_neutral_int(op, u->dtype);
         place = k / step % size;
         for (i = uop_scan_back(u) ? size - 1 : 0;;
              i += uop_scan_back(u) ? -1 : 1) {
             size_t at = k - place * step + i * step;
             if (is_float)
-                fold_float(UOP_ADD, &sum, &fold,
-                           fold_element(run, u, UOP_ADD, at, x.f[at]));
+                fold_float(op, &part, &fold,
+                           fold_element(run, u, op, at, x.f[at]));
             else
-                whole = ref_alu_int(UOP_ADD, u->dtype, whole, x.i[at]);
+                whole = ref_alu_int(op, u->dtype, whole, x.i[at]);
             if (i == place)
                 break;
         }
         if (is_float)
             out->f[k] =
-                finish_fold(run, u, UOP_ADD, k, sum, &fold,
+                finish_fold(run, u, op, k, part, &fold,
                             uop_scan_back(u) ? size - place : place + 1);
         else
             out->i[k] = whole;

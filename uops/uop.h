@@ -309,17 +309,24 @@ struct uop_bounds uop_dtype_bounds(enum uop_dtype dtype);
 /* The most sources of a node of the tensor graph but SINK: a CALL's. */
 #define UOP_MAX_CALL_SRC 64
 
-/* arg of SCAN: the axis, and whether sums are of what follows. */
+/* arg of SCAN: the op (0: ADD), the axis, and whether results are of what
+ * follows. */
 static inline int64_t
-uop_scan_arg(uint32_t axis, bool back)
+uop_scan_arg(enum uop_op op, uint32_t axis, bool back)
 {
-    return (int64_t)axis << 1 | back;
+    return (int64_t)(op == UOP_ADD ? 0 : op) << 8 | (int64_t)axis << 1 | back;
 }
 static inline uint32_t
 uop_scan_axis(const struct uop *u)
 {
     assert(u->op == UOP_SCAN);
-    return (uint32_t)(u->arg.i >> 1);
+    return (uint32_t)(u->arg.i >> 1 & 0x7f);
+}
+static inline enum uop_op
+uop_scan_op(const struct uop *u)
+{
+    assert(u->op == UOP_SCAN);
+    return u->arg.i >> 8 ? (enum uop_op)(u->arg.i >> 8) : UOP_ADD;
 }
 static inline bool
 uop_scan_back(const struct uop *u)
@@ -351,8 +358,13 @@ uop_reduce_axes(const struct uop *u)
 static inline bool
 uop_sums_floats(const struct uop *u)
 {
-    return u->op == UOP_REDUCE_AXIS && uop_is_float(u) &&
-           uop_reduce_op(u) != UOP_MAX && uop_reduce_op(u) != UOP_MIN;
+    enum uop_op op = UOP_MAX;
+
+    if (u->op == UOP_REDUCE_AXIS)
+        op = uop_reduce_op(u);
+    else if (u->op == UOP_SCAN)
+        op = uop_scan_op(u);
+    return uop_is_float(u) && op != UOP_MAX && op != UOP_MIN;
 }
 
 /* arg of RANGE. Ids are small and unique within a kernel. */

@@ -357,6 +357,9 @@ check_scan(const struct uop_graph *g, const struct uop *u)
     if (u->dtype == UOP_BOOL || u->arg.i < 0 ||
         uop_scan_axis(u) >= uop_shape(g, u)->n)
         return uop_bad(u, "numbers, along an axis that they have");
+    if (uop_scan_op(u) != UOP_ADD && uop_scan_op(u) != UOP_MUL &&
+        uop_scan_op(u) != UOP_MAX && uop_scan_op(u) != UOP_MIN)
+        return uop_bad(u, "arg is not a sum, product, maximum or minimum");
     return BELL_OK;
 }
 

@@ -26,9 +26,8 @@
  * A tensor with such axes may be given to all functions but these, whose error
  * says why, and gradients go through it:
  *   - those whose result's shape depends on values, as bell_nonzero;
- *   - orders along such an axis (bell_sort, bell_topk, bell_median), transforms
- *     (bell_fft), and running products, extremes and logarithms along one that
- *     may have more than 2,048 elements: of other axes they take any;
+ *   - orders along such an axis (bell_sort, bell_topk, bell_median) and
+ *     transforms (bell_fft): of other axes they take any;
  *   - those of images whose sides are such, where they are resized or sampled
  *     (bell_interpolate, transposed convolutions, adaptive pools): they take
  *     any number of images. No gradient goes to such an image;

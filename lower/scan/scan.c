@@ -59,12 +59,16 @@ scan_find(const struct kernel *k, struct scan *out)
     s.sum = s.store->src[2];
     if (s.sum->op == UOP_CAST)
         s.sum = s.sum->src[0];
-    if (s.sum->op != UOP_REDUCE || s.sum->arg.i != UOP_ADD || s.sum->n_src != 2)
+    if (s.sum->op != UOP_REDUCE || s.sum->n_src != 2)
+        return false;
+    s.op = (enum uop_op)s.sum->arg.i;
+    if (s.sum->dtype == UOP_BOOL || (s.op != UOP_ADD && s.op != UOP_MUL &&
+                                     s.op != UOP_MAX && s.op != UOP_MIN))
         return false;
     x = s.sum->src[0];
     j = s.sum->src[1];
     if (x->op != UOP_WHERE || x->src[0]->op != UOP_CMPLT ||
-        x->src[1]->op != UOP_CONST || x->src[1]->arg.bits != 0)
+        x->src[1] != uop_identity(k->g, s.op, x->dtype))
         return false;
     s.back = x->src[0]->src[0] == j;
     i = x->src[0]->src[s.back ? 1 : 0];
@@ -226,16 +230,17 @@ lane_of(const struct scan_work *w, const struct uop *u, uint32_t i)
                          : uop_make(w->c.g, UOP_LANE, u->dtype, 1, arg, &u, 1);
 }
 
+/* What of nothing is: 0, of products 1. */
 static const struct uop *
-zero(const struct scan_work *w)
+none(const struct scan_work *w)
 {
-    return uop_const_int(w->c.g, w->s->sum->dtype, 0);
+    return uop_identity(w->c.g, w->s->op, w->s->sum->dtype);
 }
 
 static const struct uop *
 sum_of(const struct scan_work *w, const struct uop *a, const struct uop *b)
 {
-    return a ? uop_alu2(w->c.g, UOP_ADD, a, b) : b;
+    return a ? uop_alu2(w->c.g, w->s->op, a, b) : b;
 }
 
 /* ---- a GPU ---- */
@@ -339,11 +344,11 @@ sum_first(const struct scan_work *w, const struct uop *const *v, uint32_t n,
         const struct uop *u = v[i];
         if (count) {
             ok = uop_alu2(w->c.g, UOP_CMPLT, num(&w->c, i), count);
-            u = uop_alu3(w->c.g, UOP_WHERE, ok, u, zero(w));
+            u = uop_alu3(w->c.g, UOP_WHERE, ok, u, none(w));
         }
         sum = sum_of(w, sum, u);
     }
-    return sum ? sum : zero(w);
+    return sum ? sum : none(w);
 }
 
 /* What n elements from number `at` on are, as they lie. */
@@ -382,7 +387,7 @@ load_scan_part(struct scan_work *w, const struct uop *at,
             x = load_at(w, place, 1);
         }
         if (ok)
-            x = uop_alu3(w->c.g, UOP_WHERE, ok, x, zero(w));
+            x = uop_alu3(w->c.g, UOP_WHERE, ok, x, none(w));
         sums[i] = sum_of(w, i ? sums[i - 1] : NULL, x);
     }
 }
@@ -495,11 +500,11 @@ scan_gpu(struct scan_work *w, struct lower_program *program,
         expand_local(w->c.e, w->s->sum->dtype,
                      (uint64_t)w->threads / w->block * w->columns * w->n_parts);
     if (w->most <= w->tile) {
-        n = make_scan_tile(w, num(&w->c, 0), zero(w), src, &sum);
+        n = make_scan_tile(w, num(&w->c, 0), none(w), src, &sum);
         *out_sink = uop_new(w->c.g, UOP_SINK, UOP_VOID, 1, no_arg, src, n);
         return BELL_OK;
     }
-    acc = attend_acc(&w->c, zero(w), NULL, 0);
+    acc = attend_acc(&w->c, none(w), NULL, 0);
     sum = op2(&w->c, UOP_ADD, w->size, w->tile - 1);
     range = scan_loop(w, op2(&w->c, UOP_FLOORDIV, sum, w->tile));
     src[0] = range;
@@ -524,8 +529,8 @@ sum_lanes(const struct scan_work *w, const struct uop *v)
     for (by = 1; by < v->lanes; by *= 2) {
         for (i = 0; i < v->lanes; i++)
             part[lane_at(w, i, v->lanes)] =
-                i < by ? zero(w) : lane_of(w, v, lane_at(w, i - by, v->lanes));
-        v = uop_alu2(w->c.g, UOP_ADD, v,
+                i < by ? none(w) : lane_of(w, v, lane_at(w, i - by, v->lanes));
+        v = uop_alu2(w->c.g, w->s->op, v,
                      uop_make(w->c.g, UOP_LANES, v->dtype, v->lanes, no_arg,
                               part, v->lanes));
     }
@@ -543,7 +548,7 @@ sum_steps(struct scan_work *w, const struct uop *acc, const struct uop *first,
     at = add(&w->c, first, op2(&w->c, UOP_MUL, range, lanes));
     v = load_at(w, at, lanes);
     v = uop_alu2(
-        w->c.g, UOP_ADD, sum_lanes(w, v),
+        w->c.g, w->s->op, sum_lanes(w, v),
         expand_broadcast(w->c.e, attend_get(&w->c, acc, range), lanes));
     src[1] = store_sums(w, at, lanes, v, NULL);
     src[2] =
@@ -555,7 +560,7 @@ sum_steps(struct scan_work *w, const struct uop *acc, const struct uop *first,
 static uint32_t
 sum_along(struct scan_work *w, uint16_t lanes, const struct uop **out)
 {
-    const struct uop *acc = attend_acc(&w->c, zero(w), NULL, 0), *whole, *rest;
+    const struct uop *acc = attend_acc(&w->c, none(w), NULL, 0), *whole, *rest;
     uint32_t n = 0;
 
     whole = op2(&w->c, UOP_FLOORDIV, w->size, lanes);
@@ -579,13 +584,13 @@ sum_across(struct scan_work *w, uint16_t lanes, uint32_t n_vecs)
     uint32_t i, n = 1, n_pairs = w->c.n_pairs;
 
     for (i = 0; i < n_vecs; i++) {
-        acc = attend_acc(&w->c, expand_broadcast(w->c.e, zero(w), lanes), NULL,
+        acc = attend_acc(&w->c, expand_broadcast(w->c.e, none(w), lanes), NULL,
                          0);
         at = op2(&w->c, UOP_ADD, w->col, (int64_t)i * lanes);
         attend_let_range(&w->c, w->s->from, lies_at(w, range, 1));
         v = attend_lanes(&w->c, w->s->value, w->column, at, lanes);
         w->c.n_pairs = n_pairs;
-        v = uop_alu2(w->c.g, UOP_ADD, attend_get(&w->c, acc, range), v);
+        v = uop_alu2(w->c.g, w->s->op, attend_get(&w->c, acc, range), v);
         attend_let_range(&w->c, w->column, at);
         src[n++] = store_sums(w, range, 1, v, NULL);
         w->c.n_pairs = n_pairs;

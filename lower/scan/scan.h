@@ -1,4 +1,4 @@
-/* Running sums in one kernel:
+/* Running sums in one kernel, and products, maxima and minima ("sums" below):
  *
  *   out[i] = sum over j of (i < j ? 0 : x of j)
  *
@@ -17,7 +17,8 @@ struct scan {
     const struct uop *sum;   /* the REDUCE; what is stored is that, or a CAST */
     const struct uop *value; /* x, a function of j and the other ranges */
     uint32_t at, from;       /* numbers of the ranges i and j */
-    bool back;               /* it is j < i ? 0: sums begin at the end */
+    enum uop_op op;
+    bool back; /* it is j < i ? 0: sums begin at the end */
 };
 
 /* Is it? The kernel as scheduled, also where sizes vary. */

@@ -338,22 +338,22 @@ reduce_value(struct builder *b, const struct frame *frame, const struct uop *u,
     return n == 1 ? value : uop_make(k, UOP_REDUCE, dtype, 1, arg, src, n);
 }
 
-/* The form of SCAN in a kernel: the sum over all j of what is there, or 0 where
- * j is more than i, or less (lower/scan/scan.h). */
+/* The form of SCAN in a kernel: the sum, say, over all j of what is there, or
+ * the op's identity where j is more than i, or less (lower/scan/scan.h). */
 static const struct uop *
 scan_value(struct builder *b, const struct frame *frame, const struct uop *u,
            const struct uop *value)
 {
     struct uop_graph *k = b->s->k;
     enum uop_dtype dtype = uop_dtype_is_small(u->dtype) ? UOP_F32 : u->dtype;
-    union uop_arg arg = {.i = UOP_ADD}, none = {.bits = 0};
+    union uop_arg arg = {.i = uop_scan_op(u)}, none = {.bits = 0};
     const struct uop *src[3], *at = frame->idx->e[uop_scan_axis(u)],
                               *from = frame->src_idx->e[uop_scan_axis(u)];
 
     src[0] = uop_scan_back(u) ? from : at;
     src[1] = uop_scan_back(u) ? at : from;
     src[0] = uop_new(k, UOP_CMPLT, UOP_BOOL, 1, none, src, 2);
-    src[1] = uop_const_int(k, dtype, 0);
+    src[1] = uop_identity(k, uop_scan_op(u), dtype);
     src[2] = uop_cast(k, value, dtype);
     src[0] = uop_new(k, UOP_WHERE, dtype, 1, none, src, 3);
     src[1] = from;

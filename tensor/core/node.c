@@ -593,9 +593,10 @@ tn_gather(struct bell_context *ctx, const struct uop *x, uint32_t axis,
 }
 
 const struct uop *
-tn_sums(struct bell_context *ctx, const struct uop *u, uint32_t axis, bool back)
+tn_running(struct bell_context *ctx, enum uop_op op, const struct uop *u,
+           uint32_t axis, bool back)
 {
-    union uop_arg arg = {.i = uop_scan_arg(axis, back)};
+    union uop_arg arg = {.i = uop_scan_arg(op, axis, back)};
 
     return tn_bad(u) ? u
                      : uop_new_shaped(&ctx->graph, UOP_SCAN, u->dtype, arg, &u,

@@ -292,8 +292,8 @@ const struct uop *tn_sum_to(struct bell_context *ctx, const struct uop *u,
 const struct uop *tn_gather(struct bell_context *ctx, const struct uop *x,
                             uint32_t axis, const struct uop *index);
 /* UOP_SCAN; not of BOOL. */
-const struct uop *tn_sums(struct bell_context *ctx, const struct uop *u,
-                          uint32_t axis, bool back);
+const struct uop *tn_running(struct bell_context *ctx, enum uop_op op,
+                             const struct uop *u, uint32_t axis, bool back);
 
 /* UOP_SORT_AXIS. */
 const struct uop *tn_exchange(struct bell_context *ctx, const struct uop *u,

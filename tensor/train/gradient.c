@@ -559,8 +559,10 @@ find_gradient_share(struct bell_context *ctx, const struct uop *u, uint32_t i,
         return gather_back(ctx, u, g);
     if (u->op == UOP_REDUCE_AXIS)
         return reduce_share(ctx, u, g);
-    if (u->op == UOP_SCAN)
-        return tn_sums(ctx, g, uop_scan_axis(u), !uop_scan_back(u));
+    if (u->op == UOP_SCAN) { /* others have a rule of their own */
+        assert(uop_scan_op(u) == UOP_ADD);
+        return tn_running(ctx, UOP_ADD, g, uop_scan_axis(u), !uop_scan_back(u));
+    }
     if (uop_has(u, UOP_FLAG_MOVE))
         return move_share(ctx, u, g);
     return u->n_src == 1 ? unary_share(ctx, u, g) : binary_share(ctx, u, i, g);

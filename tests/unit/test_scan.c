@@ -45,6 +45,35 @@ expect_sums(const char *what, struct bell_tensor *t, const double *want,
     free(got);
 }
 
+enum running {
+    SUM,
+    PRODUCT,
+    MAXIMUM,
+    MINIMUM,
+    N_RUNNING
+};
+
+static double
+join(enum running op, double x, double y)
+{
+    return op == SUM       ? x + y
+           : op == PRODUCT ? x * y
+           : op == MAXIMUM ? fmax(x, y)
+                           : fmin(x, y);
+}
+
+/* What runs along the middle of a x n x b numbers. */
+static void
+run_along(enum running op, double *x, int64_t a, int64_t n, int64_t b)
+{
+    int64_t i;
+
+    for (i = 0; i < a * n * b; i++) {
+        if (i / b % n)
+            x[i] = join(op, x[i - b], x[i]);
+    }
+}
+
 /* Sums a x n x b numbers along the middle, forwards or backwards. */
 static void
 sum_up(double *x, int64_t a, int64_t n, int64_t b, bool back)
@@ -110,11 +139,18 @@ static const struct shape shapes[] = {
 static void
 test_values(void **state)
 {
+    static struct bell_tensor *(*const calls[])(struct bell_tensor *, int) = {
+        [SUM] = bell_cumsum,
+        [PRODUCT] = bell_cumprod,
+        [MAXIMUM] = bell_cummax,
+        [MINIMUM] = bell_cummin,
+    };
     size_t i;
 
     (void)state;
-    for (i = 0; i < ARRAY_LEN(shapes); i++) {
-        const struct shape *s = &shapes[i];
+    for (i = 0; i < N_RUNNING * ARRAY_LEN(shapes); i++) {
+        const struct shape *s = &shapes[i / N_RUNNING];
+        enum running op = (enum running)(i % N_RUNNING);
         double eps = s->dtype == BELL_BFLOAT16  ? 1.0 / 256
                      : s->dtype == BELL_FLOAT16 ? 1.0 / 2048
                                                 : 1e-6;
@@ -124,12 +160,21 @@ test_values(void **state)
 
         expect_ok(bell_scope_begin(ctx));
         x = numbers(s->a, s->n, s->b, s->dtype);
+        if (op == PRODUCT) /* 1 and -1 */
+            x = bell_sub(bell_scalar(ctx, 1),
+                         bell_mul(bell_cast(bell_lt(x, bell_scalar(ctx, 0)),
+                                            s->dtype == BELL_BOOL ? BELL_INT8
+                                                                  : s->dtype),
+                                  bell_scalar(ctx, 2)));
+        expect_ok(bell_realize1(x));
         want = read_all(x);
-        sum_up(want, s->a, s->n, s->b, false);
-        y = bell_cumsum(x, 1);
-        snprintf(what, sizeof(what), "%dx%dx%d of %s", (int)s->a, (int)s->n,
-                 (int)s->b, bell_dtype_name(s->dtype));
-        if (count_kernels(y) > s->kernels)
+        run_along(op, want, s->a, s->n, s->b);
+        y = calls[op](x, 1);
+        snprintf(what, sizeof(what), "%d of %dx%dx%d of %s", (int)op, (int)s->a,
+                 (int)s->n, (int)s->b, bell_dtype_name(s->dtype));
+        /* extremes of booleans are those of numbers, and cast */
+        if (count_kernels(y) >
+            s->kernels + (s->dtype == BELL_BOOL && op >= MAXIMUM))
             fail_msg("%s: more than %d kernels", what, (int)s->kernels);
         expect_sums(what, y, want, (size_t)bell_numel(x), eps);
         free(want);
