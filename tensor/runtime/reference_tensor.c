@@ -92,7 +92,7 @@ ref_reduces_floats(struct bell_tensor *const *tensors, size_t n,
     if (status != BELL_OK || n == 0)
         return status;
     for (i = 0; i < count; i++)
-        *out_answer |= list[i]->op == UOP_SCAN || uop_sums_floats(list[i]);
+        *out_answer |= uop_sums_floats(list[i]);
     host_free(list);
     return BELL_OK;
 }

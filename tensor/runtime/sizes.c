@@ -177,8 +177,8 @@ bound_nodes(struct sizing *s)
         const struct uop *u = s->list[i];
         const struct uop_dims *shape = uop_shape(&s->rt->graphs, u);
 
-        s->is_refused |= u->op == UOP_ASSIGN || u->op == UOP_CALL ||
-                         u->op == UOP_SCAN || uop_sums_floats(u);
+        s->is_refused |=
+            u->op == UOP_ASSIGN || u->op == UOP_CALL || uop_sums_floats(u);
         /* its network is one of so many keys */
         s->is_refused |=
             u->op == UOP_SORT_AXIS && extent_of(s, shape->d[1]).a != 0;
