@@ -3,6 +3,8 @@
  * (docs/explanation/simulator.md).
  *
  * usage: bench_size_chips [bench options]
+ * --filter takes a size too, "bert gradients 4x128"; that of the bounds is run
+ * in any case.
  * BELL_DEVICE: NV@sim:h100 without. BELL_EACH: prints each kernel's time.
  */
 #include <math.h>
@@ -295,6 +297,10 @@ compare_layer(struct bench *bench, struct run *run, struct bell_dim b,
         if (bell_symbol_set(run->ctx, b, l->sizes[i][0]) != BELL_OK ||
             bell_symbol_set(run->ctx, s, l->sizes[i][1]) != BELL_OK)
             return 1;
+        snprintf(name, sizeof(name), "%s %dx%d", l->name, (int)l->sizes[i][0],
+                 (int)l->sizes[i][1]);
+        if (i > 0 && !bench_wants(bench, name))
+            continue;
         run->n_plain = 0;
         run->is_bound = i == 0;
         run->share = (double)l->sizes[i][0] / (double)l->sizes[0][0];
@@ -309,8 +315,6 @@ compare_layer(struct bench *bench, struct run *run, struct bell_dim b,
         own = step(run, n_groups, b, s);
         if (plain < 0 || own < 0)
             return 1;
-        snprintf(name, sizeof(name), "%s %dx%d", l->name, (int)l->sizes[i][0],
-                 (int)l->sizes[i][1]);
         json_object(&bench->json, NULL);
         json_str(&bench->json, "name", name);
         json_uint(&bench->json, "plain_launches", n_plain);
@@ -332,10 +336,17 @@ run_layer(struct bench *bench, const struct layer *l, const char *device)
     struct run run = {.layer = l, .prints = getenv("BELL_EACH") != NULL};
     int64_t most_b = l->sizes[0][0], most_s = l->sizes[0][1];
     struct bell_dim b, s;
-    bool good;
+    bool good, is_wanted = false;
+    char name[96];
     int failed = 1;
+    size_t i;
 
-    if (!bench_wants(bench, l->name))
+    for (i = 0; i < MAX_SIZES && l->sizes[i][0]; i++) {
+        snprintf(name, sizeof(name), "%s %dx%d", l->name, (int)l->sizes[i][0],
+                 (int)l->sizes[i][1]);
+        is_wanted |= bench_wants(bench, name);
+    }
+    if (!is_wanted)
         return 0;
     run.chip = chip_of_device(device, "");
     if (!run.chip || bell_context_create(device, &run.ctx) != BELL_OK) {
