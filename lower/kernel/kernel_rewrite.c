@@ -3,9 +3,11 @@
 #include "lower/kernel/kernel.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
-#define MAX_BOUND ((int64_t)1 << 31) /* of a size, to count so far */
+#define MAX_BOUND   ((int64_t)1 << 31) /* of a size, to count so far */
+#define MAX_FACTORS 8                  /* of a product, to look at */
 
 /* Do all ranges of the set stand at a value? NULL: always. With `zeros` only
  * those count whose LOADs give 0 elsewhere, else only the others. */
@@ -26,6 +28,48 @@ joined_gate(struct kernel *k, uint64_t ranges, bool zeros,
     return all;
 }
 
+/* Is u 0 where LOADs that vary with range r give 0: a product of several such
+ * LOADs and of numbers, of at most MAX_FACTORS? */
+static bool
+is_zero_with(const struct kernel *k, const struct uop *u, uint32_t r)
+{
+    const struct uop *stack[MAX_FACTORS] = {u};
+    uint32_t n = 1, n_loads = 0;
+
+    while (n) {
+        u = stack[--n];
+        while (u->op == UOP_CAST && u->src[0]->op != UOP_CONST)
+            u = u->src[0];
+        if (u->op == UOP_MUL && n + 2 <= MAX_FACTORS) {
+            stack[n++] = u->src[0];
+            stack[n++] = u->src[1];
+        } else if (u->op == UOP_LOAD) {
+            if (!(kernel_deps(k, u) >> r & 1) ||
+                (u->n_src > 2 &&
+                 (u->src[2]->op != UOP_CONST || u->src[2]->arg.bits != 0)))
+                return false;
+            n_loads++;
+        } else if (u->op != UOP_CONST ||
+                   (uop_is_float(u) && !isfinite(u->arg.f))) {
+            return false;
+        }
+    }
+    return n_loads > 1;
+}
+
+/* Where range r stands at no value of the old one: what leaves that out of the
+ * REDUCE; NULL if it adds 0 there anyway. So a GPU's sum of products stays one,
+ * for tiles and matrix instructions; a CPU's loops end at the size. */
+static const struct uop *
+mask_of(const struct kernel *k, const struct uop *u, uint32_t r,
+        const struct kernel_remap *to)
+{
+    bool adds_zero = k->target->is_gpu && u->arg.i == UOP_ADD &&
+                     is_zero_with(k, u->src[0], r);
+
+    return to->masks && !adds_zero ? to->gate : NULL;
+}
+
 /* REDUCE with a new body and the ranges that `map` binds instead of its own;
  * the body itself where none is left. */
 static const struct uop *
@@ -38,9 +82,10 @@ remap_reduce(struct kernel *k, const struct uop *u, const struct uop *body,
 
     assert(u->op == UOP_REDUCE);
     for (i = 1; i < u->n_src; i++) {
-        const struct kernel_remap *to = &map[kernel_range_no(k, u->src[i])];
-        if (to->masks && to->gate)
-            gate = gate ? uop_alu2(k->g, UOP_AND, gate, to->gate) : to->gate;
+        uint32_t r = kernel_range_no(k, u->src[i]);
+        const struct uop *mask = mask_of(k, u, r, &map[r]);
+        if (mask)
+            gate = gate ? uop_alu2(k->g, UOP_AND, gate, mask) : mask;
     }
     if (gate)
         body = uop_alu3(k->g, UOP_WHERE, gate, body,
