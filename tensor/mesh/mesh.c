@@ -242,8 +242,8 @@ bell_status
 bell_layout_of(struct bell_tensor *t, struct bell_layout *out_layout)
 {
     struct bell_layout info = {.n_axes = 0};
-    struct tensor_part parts[BELL_MESH_AXES];
     const struct tensor_mesh *mesh;
+    const struct uop_dims *shape;
     struct mesh_layout layout;
     uint32_t k;
 
@@ -259,13 +259,14 @@ bell_layout_of(struct bell_tensor *t, struct bell_layout *out_layout)
     BELL_TRY(find_layout(t, &layout));
     info.n_axes = mesh->n_axes;
     info.place_bytes = bell_nbytes(t);
-    mesh_layout_parts(mesh, tensor_at(t)->shape, &layout, parts);
+    shape = tensor_at(t)->shape;
     for (k = 0; k < BELL_MESH_AXES; k++) {
         info.sizes[k] = mesh->sizes[k];
         info.axes[k] = layout.at[k];
-        if (parts[k].chunk)
+        if (layout.at[k] >= 0) /* no other axis of the mesh splits that one */
             info.place_bytes =
-                info.place_bytes / parts[k].block * parts[k].chunk;
+                info.place_bytes / (uint64_t)shape->d[layout.at[k]] *
+                (uint64_t)mesh_part_of(shape->d[layout.at[k]], mesh->sizes[k]);
     }
     tensor_give_info(__func__, &info, sizeof(info), sizeof(info), out_layout);
     return BELL_OK;

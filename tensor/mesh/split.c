@@ -320,6 +320,21 @@ take_part(struct splitter *s, uint32_t k, node u, uint32_t axis)
     return make(s, UOP_SHRINK, u, arg, u, d, n);
 }
 
+/* Is the axis that axis k of the mesh splits to be split by another one, which
+ * adds up for it? */
+static bool
+is_in_the_way(const struct splitter *s, const struct mesh_layout *is,
+              const struct mesh_layout *to, uint32_t k)
+{
+    uint32_t j;
+
+    for (j = 0; j < s->mesh->n_axes && is->at[k] >= 0; j++) {
+        if (is->at[j] == MESH_PARTIAL && to->at[j] == is->at[k])
+            return true;
+    }
+    return false;
+}
+
 /* u, part of a value of that shape in layout `is`, in layout `to`. Where two
  * axes of the mesh split it, it is whole in between: parts of parts are in
  * another order. */
@@ -331,6 +346,13 @@ change(struct splitter *s, node u, const struct uop_dims *shape,
 
     if (u->op == UOP_CONST)
         return u;
+    for (k = 0; k < s->mesh->n_axes && !s->to->failed; k++) {
+        if (!is_in_the_way(s, &is, to, k))
+            continue;
+        assert(is.at[k] != to->at[k]);
+        u = gather_parts(s, k, u, (uint32_t)is.at[k], shape->d[is.at[k]], why);
+        is.at[k] = MESH_WHOLE;
+    }
     for (k = 0; k < s->mesh->n_axes && !s->to->failed; k++) {
         if (is.at[k] == to->at[k] || is.at[k] == MESH_WHOLE)
             continue;

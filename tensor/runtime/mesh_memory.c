@@ -39,11 +39,13 @@ mesh_place_bytes(const struct tensor_mesh *mesh,
                  const struct tensor_buffer *buf)
 {
     uint64_t n = buf->size_bytes;
-    uint32_t k;
+    struct mesh_parts parts;
+    uint32_t i;
 
-    for (k = 0; k < mesh->n_axes; k++) {
-        if (buf->parts[k].chunk)
-            n = n / buf->parts[k].block * buf->parts[k].chunk;
+    find_parts(mesh, buf, &parts);
+    for (i = 0; i < parts.n; i++) { /* blocks of the inner ones stay whole */
+        assert(n % parts.list[i].block == 0);
+        n = n / parts.list[i].block * parts.list[i].chunk;
     }
     return n;
 }

@@ -1057,6 +1057,22 @@ test_two_axes(void **state)
     /* an axis that both would split is the second one's */
     y = bell_shard(l.x, "model", 0);
     expect_layout(y, WHOLE, 0, ROWS * COLS * 2);
+    /* terms of a sum go to places along the first axis, of which the second one
+     * has split the same axis */
+    y = bell_sum(l.x, BELL_DIMS(0), false);
+    expect_ok(bell_read(bell_neg(y), want, COLS * sizeof(*want)));
+    y = bell_shard(y, "data", 0);
+    expect_layout(y, 0, WHOLE, COLS * 2);
+    expect_ok(bell_read(bell_neg(y), got, COLS * sizeof(*got)));
+    compare("terms of parts", true, COLS * sizeof(*want), (uint8_t *)want,
+            (uint8_t *)got);
+    /* from the host, the inner axis along the first one, of unequal parts */
+    y = bell_from_data(many, BELL_DIMS(5, 7), BELL_FLOAT32, want);
+    expect_ok(
+        bell_realize1(y = bell_shard(bell_shard(y, "data", 1), "model", 0)));
+    expect_layout(y, 1, 0, 3 * 4 * sizeof(*got));
+    expect_ok(bell_read(y, got, 5 * 7 * sizeof(*got)));
+    assert_memory_equal(want, got, 5 * 7 * sizeof(*got));
     expect_ok(bell_scope_end(many));
     expect_ok(bell_scope_end(one));
 }

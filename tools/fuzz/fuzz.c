@@ -82,16 +82,19 @@ report_failure(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
                         title);
 }
 
-/* --mesh: a third of the leaves and values are split, along any axis. */
+/* --mesh: a third of the leaves and values are split along any axis, by each
+ * axis of the mesh. */
 static void
-draw_layouts(struct fuzz_program *prog)
+draw_layouts(struct fuzz_program *prog, bool has_two_axes)
 {
     uint64_t at;
-    uint32_t i;
+    uint32_t i, k;
 
     for (i = 0; i < prog->n_nodes; i++) {
-        at = hash_add(prog->seed, 0x6d657368 + i);
-        prog->nodes[i].split = at % 3 ? 0 : (uint8_t)(1 + at / 3 % 12);
+        for (k = 0; k < 1u + has_two_axes; k++) {
+            at = hash_add(prog->seed, 0x6d657368 + (uint64_t)i + k * 0x100000);
+            prog->nodes[i].split[k] = at % 3 ? 0 : (uint8_t)(1 + at / 3 % 12);
+        }
     }
 }
 
@@ -101,7 +104,7 @@ run_check(struct fuzz_state *s, int64_t index, fuzz_check_fn *check)
     char title[64];
 
     if (s->opts.mesh)
-        draw_layouts(&s->prog);
+        draw_layouts(&s->prog, fuzz_has_two_axes(s->ctx));
     if (s->opts.print) {
         snprintf(title, sizeof(title), "program %" PRId64 " of seed %" PRId64,
                  index, s->opts.seed);

@@ -98,8 +98,9 @@ struct fuzz_node {
     uint16_t op; /* index into fuzz_op_at; 0 is the leaf */
     uint8_t n_src, n_list;
     uint8_t dtype; /* enum bell_dtype; of a leaf or conversion */
-    uint8_t split; /* on a mesh: 1 + the axis, modulo the rank, that
-                                 * bell_shard splits; 0: none */
+    /* On a mesh, along its first and second axis: 1 + the axis of the value,
+     * modulo the rank, that bell_shard splits; 0: none. */
+    uint8_t split[2];
     uint16_t src[FUZZ_MAX_SRC]; /* earlier nodes */
     int64_t list[FUZZ_MAX_LIST];
     int64_t i[6]; /* a leaf's: kind of data, bound, salt */
@@ -400,6 +401,9 @@ uint64_t fuzz_hash_shapes(const struct fuzz_program *prog);
 /* Whether a call of the function is among the ops. If not, why it is not to
  * be; NULL: it is missing. */
 bool fuzz_covers(const struct bell_function *function, const char **out_reason);
+
+/* Is the context's mesh one of two axes, "data" and "model"? */
+bool fuzz_has_two_axes(const struct bell_context *ctx);
 
 /* Replaces *ctx (which may be NULL) by a fresh context on the device. */
 BELL_MUST_CHECK bell_status fuzz_fresh_context(struct bell_context **ctx,

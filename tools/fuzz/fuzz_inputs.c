@@ -196,8 +196,7 @@ run_plainly(struct bell_context *ctx, struct changing *c,
     return false;
 }
 
-/* *t, of which all values have just been written, in the layout of `as`: of a
- * mesh with one axis. */
+/* *t, of which all values have just been written, in the layout of `as`. */
 static BELL_MUST_CHECK bell_status
 lay_as(struct bell_tensor *as, struct bell_tensor **t)
 {
@@ -206,6 +205,8 @@ lay_as(struct bell_tensor *as, struct bell_tensor **t)
     BELL_TRY(bell_layout_of(as, &layout));
     if (layout.axes[0] >= 0)
         *t = bell_shard(*t, "data", layout.axes[0]);
+    if (layout.axes[1] >= 0)
+        *t = bell_shard(*t, "model", layout.axes[1]);
     return BELL_OK;
 }
 

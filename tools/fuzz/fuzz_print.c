@@ -365,12 +365,17 @@ print_grads(FILE *out, const struct fuzz_program *prog, uint32_t n_roots)
 static void
 print_split(FILE *out, uint32_t i, const struct fuzz_node *n)
 {
-    if (n->split)
-        fprintf(
-            out,
-            "    if (bell_ndim(t%u))\n"
-            "        t%u = bell_shard(t%u, \"data\", %d %% bell_ndim(t%u));\n",
-            i, i, i, n->split - 1, i);
+    static const char *const axes[] = {"data", "model"};
+    uint32_t k;
+
+    for (k = 0; k < 2; k++) {
+        if (n->split[k])
+            fprintf(out,
+                    "    if (bell_ndim(t%u))\n"
+                    "        t%u = bell_shard(t%u, \"%s\", %d %% "
+                    "bell_ndim(t%u));\n",
+                    i, i, i, axes[k], n->split[k] - 1, i);
+    }
 }
 
 static void
@@ -411,11 +416,21 @@ static void
 print_main(FILE *out, const struct fuzz_program *prog, const char *device,
            uint32_t n_roots)
 {
+    uint32_t i;
+
     fprintf(out,
             "\nint\nmain(void)\n{\n    struct bell_context *ctx;\n\n"
             "    if (bell_context_create(\"%s\", &ctx) != BELL_OK)\n"
             "        goto failed;\n",
             device);
+    for (i = 0; i < prog->n_nodes && !prog->nodes[i].split[1]; i++)
+        ;
+    if (i < prog->n_nodes)
+        fprintf(out, "    if (bell_mesh_set(ctx, BELL_DIMS(bell_mesh_places("
+                     "ctx) / 2, 2),\n"
+                     "                      (const char *const[]){\"data\", "
+                     "\"model\"}) !=\n        BELL_OK)\n"
+                     "        goto failed;\n");
     print_calls(out, prog, n_roots, "");
     fprintf(out,
             "    bell_context_destroy(ctx);\n    return 0;\n"

@@ -52,8 +52,11 @@ place_node(const struct fuzz_node *node, struct bell_tensor *t)
 {
     uint32_t rank = bell_is_error(t) ? 0 : bell_ndim(t);
 
-    return node->split && rank ? bell_shard(t, "data", (node->split - 1) % rank)
-                               : t;
+    if (node->split[0] && rank)
+        t = bell_shard(t, "data", (node->split[0] - 1) % rank);
+    if (node->split[1] && rank)
+        t = bell_shard(t, "model", (node->split[1] - 1) % rank);
+    return t;
 }
 
 bell_status

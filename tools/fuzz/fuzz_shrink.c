@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "doorbell/mesh.h"
 #include "tools/tools.h"
 
 #define MAX_TRIES 600
@@ -335,17 +336,27 @@ shrink_data(struct shrink *s)
 static BELL_MUST_CHECK bell_status
 shrink_layouts(struct shrink *s)
 {
-    uint32_t i;
+    uint32_t i, k;
     bool kept;
 
     for (i = 0; i < s->best->n_nodes; i++) {
-        if (!s->best->nodes[i].split)
-            continue;
-        s->trial = *s->best;
-        s->trial.nodes[i].split = 0;
-        BELL_TRY(try_it(s, &kept));
+        for (k = 0; k < 2; k++) {
+            if (!s->best->nodes[i].split[k])
+                continue;
+            s->trial = *s->best;
+            s->trial.nodes[i].split[k] = 0;
+            BELL_TRY(try_it(s, &kept));
+        }
     }
     return BELL_OK;
+}
+
+bool
+fuzz_has_two_axes(const struct bell_context *ctx)
+{
+    uint32_t n = bell_mesh_places(ctx);
+
+    return n >= 4 && n % 2 == 0;
 }
 
 bell_status
@@ -353,7 +364,12 @@ fuzz_fresh_context(struct bell_context **ctx, const char *device)
 {
     bell_context_destroy(*ctx);
     *ctx = NULL;
-    return tool_open_context(device, "exact", ctx);
+    BELL_TRY(tool_open_context(device, "exact", ctx));
+    if (!fuzz_has_two_axes(*ctx))
+        return BELL_OK;
+    return bell_mesh_set(*ctx,
+                         BELL_DIMS((int64_t)bell_mesh_places(*ctx) / 2, 2),
+                         (const char *const[]){"data", "model"});
 }
 
 static BELL_MUST_CHECK bell_status
