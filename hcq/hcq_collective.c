@@ -300,6 +300,9 @@ make_task(const struct hcq_collective_desc *desc, struct coll_task *t)
 {
     BELL_TRY(check_desc(desc));
     t->kind = desc->kind;
+    t->in_pairs =
+        desc->in_pairs && (desc->kind == HCQ_COLLECTIVE_ALL_REDUCE ||
+                           desc->kind == HCQ_COLLECTIVE_REDUCE_SCATTER);
     t->dtype = desc->dtype;
     t->count = desc->count;
     t->elem_bytes = hcq_dtype_bytes(desc->dtype);
@@ -769,6 +772,7 @@ emit_sum(const struct hcq_collective *c, struct hcq_graph *graph,
         .wide_first = step->wide_first,
         .wide_result = step->wide_result,
         .is_team = step->is_team,
+        .in_pairs = desc->in_pairs && !step->is_team,
     };
     struct hcq_device_info info = {.struct_size = sizeof(info)};
     struct hcq_device *dev = c->ranks[step->rank].dev;

@@ -120,6 +120,8 @@ struct hcq_sum_kernel {
      * of them. The x's, their memory, are not looked at. Whole pieces of 16
      * bytes may be read and written beyond the last element. */
     bool is_team;
+    /* Terms are added as hcq_collective_desc.in_pairs has it. */
+    bool in_pairs;
 };
 
 /* A loaded kernel. */
@@ -160,6 +162,11 @@ struct hcq_collective_desc {
     const struct hcq_collective_rank *ranks;
     uint32_t n_ranks; /* 1 to HCQ_COLLECTIVE_RANKS_MAX */
     uint32_t root, target;
+    /* All-reduce, reduce-scatter: terms are added in pairs of neighbours, then
+     * sums of pairs in pairs, and so on: (x[0] + x[1]) + (x[2] + x[3]). So a
+     * rank that has added up two neighbours itself changes no bit. A ring does
+     * so for up to 3 ranks. */
+    bool in_pairs;
     hcq_sum_program_fn *get_program; /* may be NULL where nothing is summed */
     void *user;
 };

@@ -65,6 +65,7 @@ struct coll_task {
     uint64_t count, elem_bytes;
     uint32_t n, root, target;
     bool in_place[RANKS_MAX];
+    bool in_pairs;     /* sums */
     bool has_root_out; /* of a broadcast */
     bool has_team;     /* the devices may form one */
     bool is_near;      /* signals lie in the memory of who waits */

@@ -679,7 +679,8 @@ coll_can(const struct coll_task *t, enum hcq_collective_algorithm by)
 {
     assert(by != HCQ_COLLECTIVE_AUTO && by < HCQ_COLLECTIVE_ALGORITHM_COUNT);
     return plan_fns[t->kind][by] &&
-           (by != HCQ_COLLECTIVE_RING || has_ring(t)) &&
+           (by != HCQ_COLLECTIVE_RING ||
+            (has_ring(t) && !(t->in_pairs && t->n > 3))) &&
            (by != HCQ_COLLECTIVE_NVLS ||
             (t->has_team && coll_team_adds(t->dtype)));
 }

@@ -106,8 +106,8 @@ sum_at(const struct builder *b, node at, node gate, uint16_t lanes)
     const struct hcq_sum_kernel *k = &b->kernel;
     enum uop_op op = k->dtype == HCQ_DTYPE_BOOL ? UOP_OR : UOP_ADD;
     enum uop_dtype to = k->wide_result ? UOP_F32 : b->dtype;
-    node sum = NULL, src[4];
-    uint32_t i;
+    node terms[HCQ_COLLECTIVE_RANKS_MAX], sum, src[4];
+    uint32_t i, n = k->n_terms;
 
     for (i = 0; i < k->n_terms; i++) {
         enum uop_dtype from = k->wide_first && i == 0 ? UOP_F32 : b->dtype;
@@ -120,8 +120,16 @@ sum_at(const struct builder *b, node at, node gate, uint16_t lanes)
         term = uop_make(b->g, UOP_LOAD, from, lanes, no_arg, src, 4);
         if (from != b->sum_dtype)
             term = uop_cast(b->g, term, b->sum_dtype);
-        sum = sum ? uop_alu2(b->g, op, sum, term) : term;
+        terms[i] = term;
     }
+    for (; k->in_pairs && n > 1; n = (n + 1) / 2) {
+        for (i = 0; i < n / 2; i++)
+            terms[i] = uop_alu2(b->g, op, terms[2 * i], terms[2 * i + 1]);
+        if (n % 2)
+            terms[n / 2] = terms[n - 1];
+    }
+    for (i = 1, sum = terms[0]; i < n; i++)
+        sum = uop_alu2(b->g, op, sum, terms[i]);
     if (to != b->sum_dtype)
         sum = uop_cast(b->g, sum, to);
     src[0] = parameter(b, 0, to);
@@ -201,7 +209,8 @@ build_host(const struct builder *b)
 static void
 name_kernel(const struct hcq_sum_kernel *k, char name[48])
 {
-    snprintf(name, 48, "sum_%u_%s%s%s%s", k->n_terms, hcq_dtype_name(k->dtype),
+    snprintf(name, 48, "sum_%u_%s%s%s%s%s", k->n_terms,
+             hcq_dtype_name(k->dtype), k->in_pairs ? "_pairs" : "",
              k->wide_first ? "_wide" : "", k->wide_result ? "_to_wide" : "",
              k->is_team ? "_team" : "");
 }
@@ -401,7 +410,7 @@ is_same(const struct hcq_sum_kernel *a, const struct hcq_sum_kernel *b)
 {
     return a->dtype == b->dtype && a->n_terms == b->n_terms &&
            a->wide_first == b->wide_first && a->wide_result == b->wide_result &&
-           a->is_team == b->is_team;
+           a->is_team == b->is_team && a->in_pairs == b->in_pairs;
 }
 
 bell_status
