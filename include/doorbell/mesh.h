@@ -73,6 +73,27 @@ BELL_API BELL_MUST_CHECK bell_status bell_mesh_set(struct bell_context *ctx,
                                                    uint32_t n,
                                                    const char *const *names);
 
+/* Sums of floats along an axis that is split along this one of the mesh are
+ * made of n blocks of equal size, one by one, and these are added up in pairs,
+ * then the sums of pairs, and so on. So results do not depend on how many
+ * places there are, where that divides n: to the bit, where the kernels of
+ * parts add in one order, as all but those of very few rows do. A context of
+ * one device takes blocks, too, and has the bits of n places.
+ *
+ *     bell_mesh_set_blocks(ctx, "data", 4);   for 1, 2 and 4 devices alike
+ *
+ * Each place has memory for its n / places terms of a sum while it adds them
+ * up, and sums of sums are exchanged one by one. Not of that order: axes that
+ * n does not divide, sums over axes that two axes of the mesh split, and
+ * gradients that bell_optimizer_accumulate adds up.
+ *
+ * After bell_mesh_set and before the first bell_shard or bell_replicate; n = 1:
+ * none, which is how it begins. BELL_E_INVALID: n is not a power of 2, a
+ * multiple of the axis' places and at most BELL_MESH_PLACES; the mesh has no
+ * such axis; later than that. */
+BELL_API BELL_MUST_CHECK bell_status bell_mesh_set_blocks(
+    struct bell_context *ctx, const char *mesh_axis, int64_t n);
+
 /* The value of t with its axis `axis` (negative: from the last one) split along
  * an axis of the mesh: place c along it has part c. Parts are of equal sizes
  * but for the last ones, which are smaller or empty where the size is not a

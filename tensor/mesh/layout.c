@@ -13,6 +13,7 @@ struct looked_at {
     const struct uop_dims *shape;
     uint32_t k;
     int n_parts;
+    bool has_blocks;        /* terms of different sums are not added to one */
     int src[MESH_RULE_SRC]; /* what the sources are along it */
     int in[MESH_RULE_SRC], out;
     bool again;
@@ -68,7 +69,7 @@ mesh_lay(struct bell_context *ctx, const struct uop *u, uint32_t k, int axis)
 {
     union uop_arg arg = {.i = mesh_layout_arg(k, axis)};
 
-    if (tn_bad(u) || ctx->mesh->sizes[k] == 1 || tn_numel(ctx, u) == 0)
+    if (tn_bad(u) || !mesh_is_split(ctx->mesh, k) || tn_numel(ctx, u) == 0)
         return u;
     return uop_new_shaped(&ctx->graph, UOP_LAYOUT, u->dtype, arg, &u, 1,
                           tn_shape(ctx, u));
@@ -156,9 +157,10 @@ rule_elementwise(struct looked_at *l)
         if (to < 0 && l->src[s] >= 0)
             to = l->src[s];
     }
-    may_stay = l->u->op == UOP_ADD || l->u->op == UOP_SUB ||
-               l->u->op == UOP_NEG || l->u->op == UOP_CONTIGUOUS ||
-               l->u->op == UOP_DETACH;
+    may_stay =
+        ((l->u->op == UOP_ADD || l->u->op == UOP_SUB) && !l->has_blocks) ||
+        l->u->op == UOP_NEG || l->u->op == UOP_CONTIGUOUS ||
+        l->u->op == UOP_DETACH;
     l->out = all_partial && may_stay ? MESH_PARTIAL : to;
     for (s = 0; s < l->u->n_src && s < MESH_RULE_SRC; s++)
         l->in[s] = l->u->src[s]->op == UOP_CONST ? MESH_WHOLE : l->out;
@@ -230,6 +232,8 @@ rule_reduce(struct looked_at *l)
     keep_source(l);
     if (axis == MESH_PARTIAL && uop_reduce_op(l->u) != UOP_ADD)
         be_whole(l, "a reduction that is not a sum");
+    else if (axis == MESH_PARTIAL && l->has_blocks)
+        be_whole(l, "a sum of sums that are made in blocks");
     if (axis < 0 || !(uop_reduce_axes(l->u) >> axis & 1))
         return;
     l->out = MESH_PARTIAL;
@@ -373,7 +377,8 @@ mesh_rule_of(const struct tensor_mesh *mesh, const struct uop_graph *g,
                               .u = u,
                               .shape = uop_shape(g, u),
                               .k = k,
-                              .n_parts = (int)mesh->sizes[k],
+                              .n_parts = (int)mesh_divisor(mesh, k),
+                              .has_blocks = mesh->blocks[k] > 1,
                               .out = MESH_WHOLE};
 
         for (s = 0; s < MESH_RULE_SRC; s++) {

@@ -19,6 +19,7 @@ set_axes(struct tensor_mesh *mesh, const uint32_t *sizes, uint32_t n,
     for (k = 0; k < BELL_MESH_AXES; k++) {
         mesh->sizes[k] = k < n ? sizes[k] : 1;
         mesh->strides[k] = stride /= mesh->sizes[k];
+        mesh->blocks[k] = 1;
         snprintf(mesh->names[k], sizeof(mesh->names[k]), "%s",
                  k < n ? names[k] : "");
     }
@@ -120,6 +121,31 @@ bell_mesh_set(struct bell_context *ctx, const int64_t *sizes, uint32_t n,
 }
 
 /* ---- layouts ------------------------------------------------------------- */
+
+bell_status
+bell_mesh_set_blocks(struct bell_context *ctx, const char *mesh_axis, int64_t n)
+{
+    uint32_t k;
+
+    BELL_TRY(tensor_context_usable(__func__, ctx));
+    BELL_TRY(mesh_find_axis(ctx, __func__, mesh_axis, &k));
+    if (n < 1 || n > BELL_MESH_PLACES || (n & (n - 1)) ||
+        n % ctx->mesh->sizes[k])
+        return bell_fail(BELL_BAD_VALUE,
+                         "bell_mesh_set_blocks: %lld blocks; expected a power "
+                         "of 2, at most %d, and a multiple of the %u place%s "
+                         "along '%s'",
+                         (long long)n, BELL_MESH_PLACES, ctx->mesh->sizes[k],
+                         ctx->mesh->sizes[k] == 1 ? "" : "s", mesh_axis);
+    if (ctx->mesh->is_used)
+        return bell_fail(BELL_BAD_STATE,
+                         "bell_mesh_set_blocks: a tensor has a layout on the "
+                         "mesh already");
+    if (n > 1)
+        BELL_TRY(mesh_of_one(ctx));
+    ctx->mesh->blocks[k] = (uint32_t)n;
+    return BELL_OK;
+}
 
 bell_status
 mesh_find_axis(struct bell_context *ctx, const char *call, const char *name,

@@ -155,7 +155,8 @@ static node
 add_call(struct splitter *s, enum mesh_call_kind kind, uint32_t k, node u,
          const int64_t *d, uint32_t n, const char *why)
 {
-    struct mesh_call call = {kind, s->mesh->sizes[k], s->mesh->strides[k]};
+    struct mesh_call call = {kind, s->mesh->sizes[k], s->mesh->strides[k],
+                             kind != MESH_ALL_GATHER && s->mesh->blocks[k] > 1};
     int64_t arg_d[3] = {mesh_call_number(&call, s->turn), (int64_t)u->dtype, 1};
     union uop_arg arg;
     size_t n_nodes;
@@ -229,8 +230,8 @@ gather_parts(struct splitter *s, uint32_t k, node u, uint32_t axis,
     int64_t d[TN_MAX_RANK + 1];
     uint32_t n;
 
-    if (s->to->failed)
-        return &uop_failed;
+    if (s->to->failed || s->mesh->sizes[k] == 1)
+        return s->to->failed ? &uop_failed : u;
     n = take_shape(s, u, d + 1);
     d[0] = s->mesh->sizes[k];
     u = add_call(s, MESH_ALL_GATHER, k, u, d, n + 1, why);
@@ -263,6 +264,8 @@ add_up(struct splitter *s, uint32_t k, node u)
     int64_t d[TN_MAX_RANK];
     uint32_t n;
 
+    if (s->mesh->sizes[k] == 1)
+        return u;
     u = widen_term(s, u);
     if (s->to->failed)
         return &uop_failed;
@@ -278,6 +281,8 @@ add_up_part(struct splitter *s, uint32_t k, node u, uint32_t axis)
     int64_t d[TN_MAX_RANK + 1];
     uint32_t n;
 
+    if (s->mesh->sizes[k] == 1)
+        return u;
     u = widen_term(s, u);
     if (s->to->failed)
         return &uop_failed;
@@ -303,8 +308,8 @@ take_part(struct splitter *s, uint32_t k, node u, uint32_t axis)
     union uop_arg arg;
     uint32_t n, i;
 
-    if (s->to->failed)
-        return &uop_failed;
+    if (s->to->failed || s->mesh->sizes[k] == 1)
+        return s->to->failed ? &uop_failed : u;
     n = take_shape(s, u, d);
     d[axis] = mesh_part_of(d[axis], s->mesh->sizes[k]);
     if (u->op == UOP_EXPAND && shape_in(s, u->src[0])->d[axis] == 1) {
@@ -484,7 +489,7 @@ reduce_again(struct splitter *s, node u, node part,
     for (k = 0; k < s->mesh->n_axes && !s->to->failed; k++) {
         uint32_t axis = (uint32_t)in->at[k];
 
-        if (!(rule->again >> k & 1))
+        if (!(rule->again >> k & 1) || s->mesh->sizes[k] == 1)
             continue;
         part = gather_parts(s, k, part, axis, s->mesh->sizes[k], rule->why);
         if (s->to->failed)
@@ -495,6 +500,134 @@ reduce_again(struct splitter *s, node u, node part,
         part = make(s, UOP_REDUCE_AXIS, part, arg, part, d, n);
     }
     return part;
+}
+
+/* ---- sums in blocks ------------------------------------------------------ */
+
+/* The sum of all along an axis, in pairs, pairs of pairs, .. as collectives add
+ * in_pairs. The axis stays, of size 1. */
+static node
+add_pairs(struct splitter *s, node u, uint32_t axis)
+{
+    int64_t d[TN_MAX_RANK + BELL_MESH_AXES],
+        ends[2 * (TN_MAX_RANK + BELL_MESH_AXES)];
+    node list[BELL_MESH_PLACES], pair[2];
+    union uop_arg arg, none = {.bits = 0};
+    uint32_t n, m, i;
+
+    if (s->to->failed)
+        return &uop_failed;
+    n = take_shape(s, u, d);
+    m = (uint32_t)d[axis];
+    assert(m <= BELL_MESH_PLACES);
+    d[axis] = 1;
+    for (i = 0; i < m && !s->to->failed; i++) {
+        uint32_t j;
+
+        for (j = 0; j < n; j++) {
+            ends[2 * j] = j == axis ? i : 0;
+            ends[2 * j + 1] = j == axis ? i + 1 : d[j];
+        }
+        arg.dims = uop_dims(s->to, ends, 2 * n);
+        list[i] = make(s, UOP_SHRINK, u, arg, u, d, n);
+    }
+    for (; m > 1 && !s->to->failed; m = (m + 1) / 2) {
+        for (i = 0; i < m / 2 && !s->to->failed; i++) {
+            pair[0] = list[2 * i];
+            pair[1] = list[2 * i + 1];
+            list[i] = uop_new_shaped(s->to, UOP_ADD, u->dtype, none, pair, 2,
+                                     shape_in(s, pair[0]));
+        }
+        if (m % 2)
+            list[m / 2] = list[m - 1];
+    }
+    return s->to->failed ? &uop_failed : list[0];
+}
+
+/* Sums of so many results at most are made in float64: their kernels add in an
+ * order that depends on the size, and rounded once that does not show. Kernels
+ * of more results take these side by side. guess */
+#define WIDE_RESULTS 4096
+
+static bool
+is_wide_sum(const struct splitter *s, node u)
+{
+    const struct uop_dims *shape = uop_shape(s->from, u);
+    int64_t n = 1;
+    uint32_t i;
+
+    for (i = 0; i < shape->n; i++)
+        n *= shape->d[i];
+    return u->dtype == UOP_F32 && n <= WIDE_RESULTS &&
+           tensor_device_has_f64(s->ctx);
+}
+
+/* Does u sum along axis k's in blocks? */
+static bool
+has_blocks(const struct splitter *s, node u, const struct mesh_layout *in,
+           uint32_t k)
+{
+    return s->mesh->blocks[k] > 1 && in->at[k] >= 0 &&
+           uop_reduce_axes(u) >> in->at[k] & 1 && uop_reduce_op(u) == UOP_ADD &&
+           uop_dtype_infos[u->dtype].is_float;
+}
+
+/* A sum along split axes, of the blocks of a place one by one, and then of
+ * these. NULL: it has no blocks. */
+static node
+sum_in_blocks(struct splitter *s, node u, node src,
+              const struct mesh_layout *in, const struct uop_dims *shape)
+{
+    int64_t d[TN_MAX_RANK + BELL_MESH_AXES];
+    uint32_t axes = uop_reduce_axes(u), at[BELL_MESH_AXES], k, j, i, n;
+    union uop_arg arg, none = {.bits = 0};
+    bool is_any = false;
+
+    for (k = 0; k < s->mesh->n_axes && !s->to->failed; k++) {
+        int64_t m = s->mesh->blocks[k] / s->mesh->sizes[k], each;
+        uint32_t axis;
+
+        if (!has_blocks(s, u, in, k))
+            continue;
+        axis = (uint32_t)in->at[k];
+        for (j = 0; j < k; j++)
+            axis += has_blocks(s, u, in, j) && in->at[j] < in->at[k];
+        each = (shape_in(s, src)->d[axis] + m - 1) / m;
+        src = stretch(s, src, axis, each * m);
+        if (s->to->failed)
+            break;
+        n = take_shape(s, src, d);
+        memmove(d + axis + 1, d + axis, (n - axis) * sizeof(*d));
+        d[axis] = m;
+        d[axis + 1] = each;
+        src = reshape(s, src, d, n + 1);
+        axes = (axes & ((1u << axis) - 1)) | (axes >> axis) << (axis + 1);
+        for (j = 0; j < k; j++)
+            at[j] += is_any && at[j] > axis;
+        at[k] = axis;
+        is_any = true;
+    }
+    if (!is_any || s->to->failed)
+        return s->to->failed ? &uop_failed : NULL;
+    if (is_wide_sum(s, u))
+        src = cast(s, src, UOP_F64);
+    if (s->to->failed)
+        return &uop_failed;
+    n = take_shape(s, src, d);
+    for (i = 0; i < n; i++)
+        d[i] = axes >> i & 1 ? 1 : d[i];
+    arg.i = uop_reduce_arg(UOP_ADD, axes);
+    src = uop_new_shaped(s->to, UOP_REDUCE_AXIS, src->dtype, arg, &src, 1,
+                         uop_dims(s->to, d, n));
+    src = cast(s, src, u->dtype);
+    if (!s->to->failed) /* each block once */
+        src = uop_new_shaped(s->to, UOP_CONTIGUOUS, u->dtype, none, &src, 1,
+                             shape_in(s, src));
+    for (k = 0; k < s->mesh->n_axes; k++) {
+        if (has_blocks(s, u, in, k))
+            src = add_pairs(s, src, at[k]);
+    }
+    return reshape(s, src, shape->d, shape->n);
 }
 
 /* Where it stores must be memory still. */
@@ -519,6 +652,11 @@ build(struct splitter *s, node u, node *src, const struct mesh_rule *rule)
         return src[0];
     if (u->op == UOP_REDUCE_AXIS)
         src[0] = mask_parts(s, u, src[0], &rule->in[0]);
+    made = u->op == UOP_REDUCE_AXIS && !s->to->failed
+               ? sum_in_blocks(s, u, src[0], &rule->in[0], shape)
+               : NULL;
+    if (made)
+        return made;
     if (u->op == UOP_ASSIGN)
         check_store(s, src[0]);
     if (u->op == UOP_RESHAPE)

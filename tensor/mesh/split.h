@@ -30,6 +30,7 @@ enum mesh_call_kind {
 struct mesh_call {
     enum mesh_call_kind kind;
     uint32_t size, stride; /* of the axis of the mesh */
+    bool in_pairs;         /* sums: hcq_collective_desc */
 };
 
 #define MESH_CALL ((int64_t)1 << 40) /* no program has so many kernels */
@@ -39,7 +40,8 @@ static inline int64_t
 mesh_call_number(const struct mesh_call *call, uint32_t turn)
 {
     return MESH_CALL | (int64_t)call->kind | (int64_t)call->size << 8 |
-           (int64_t)call->stride << 16 | (int64_t)(turn & 0xff) << 24;
+           (int64_t)call->stride << 16 | (int64_t)(turn & 0xff) << 24 |
+           (int64_t)call->in_pairs << 32;
 }
 
 static inline bool
@@ -51,9 +53,9 @@ mesh_is_call(int64_t number)
 static inline struct mesh_call
 mesh_call_of(int64_t number)
 {
-    return (struct mesh_call){(enum mesh_call_kind)(number & 3),
-                              (uint32_t)(number >> 8 & 0xff),
-                              (uint32_t)(number >> 16 & 0xff)};
+    return (struct mesh_call){
+        (enum mesh_call_kind)(number & 3), (uint32_t)(number >> 8 & 0xff),
+        (uint32_t)(number >> 16 & 0xff), (bool)(number >> 32 & 1)};
 }
 
 /* ---- offsets ---- */

@@ -125,6 +125,7 @@ mesh_exchange_add(struct rt_places *places, struct hcq_graph *graph,
         .count = sums ? n_out : n_in * uop_dtype_infos[dtype].size_bytes,
         .ranks = ranks,
         .n_ranks = call->size,
+        .in_pairs = call->in_pairs,
         .get_program = tensor_sums_get,
         .user = places->sums,
     };
@@ -251,7 +252,8 @@ static bool
 is_same_key(const struct exchange_key *a, const struct exchange_key *b)
 {
     return a->call.kind == b->call.kind && a->call.size == b->call.size &&
-           a->call.stride == b->call.stride && a->dtype == b->dtype &&
+           a->call.stride == b->call.stride &&
+           a->call.in_pairs == b->call.in_pairs && a->dtype == b->dtype &&
            a->n_in == b->n_in && a->n_out == b->n_out &&
            a->n_parts == b->n_parts &&
            (a->n_parts == 1 ||

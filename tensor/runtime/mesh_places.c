@@ -164,6 +164,28 @@ mesh_open(struct bell_context *ctx, const char *name)
     return tensor_sums_create(&places->sums);
 }
 
+bell_status
+mesh_of_one(struct bell_context *ctx)
+{
+    struct rt_places *places;
+    bell_status status;
+
+    if (ctx->runtime->places)
+        return BELL_OK;
+    places = host_calloc(1, sizeof(*places));
+    if (!places)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a mesh");
+    status = tensor_sums_create(&places->sums);
+    if (status != BELL_OK) {
+        host_free(places);
+        return status;
+    }
+    map_init(&places->known_of);
+    places->list[places->n++] = ctx->runtime;
+    ctx->runtime->places = places;
+    return BELL_OK;
+}
+
 /* ---- programs ------------------------------------------------------------ */
 
 bell_status

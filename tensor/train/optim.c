@@ -224,7 +224,7 @@ shard_params(struct bell_optimizer *opt, const char *call, uint32_t first)
     bell_status status;
     uint32_t i, k;
 
-    if (!opt->ctx->mesh || opt->ctx->mesh->sizes[shards->k] == 1)
+    if (!opt->ctx->mesh || !mesh_is_split(opt->ctx->mesh, shards->k))
         return BELL_OK;
     opt->ctx->mesh->is_used = true;
     list = host_alloc(room * sizeof(*list) + 1);
@@ -1030,17 +1030,25 @@ clip_grads(const struct bell_optimizer *opt, struct optim_step *s)
 {
     struct bell_context *ctx = opt->ctx;
     enum uop_dtype dtype = UOP_F32;
-    const struct uop *norm, *factor;
-    uint32_t i, n = 0;
+    const struct uop *norm, *factor, *g;
+    uint32_t i, k, n = 0;
 
+    /* with blocks, too: the norm is a sum over all that is split, and rounded
+     * to float32 it is then the same however that is split */
+    for (k = 0; ctx->mesh && k < ctx->mesh->n_axes; k++) {
+        if (ctx->mesh->blocks[k] > 1 && tensor_device_has_f64(ctx))
+            dtype = UOP_F64;
+    }
     for (i = 0; i < opt->n; i++) {
         if (s->grads[i] && s->grads[i]->dtype == UOP_F64)
             dtype = UOP_F64;
     }
     for (i = 0; i < opt->n; i++) {
-        if (s->grads[i])
-            s->scalars[n++] = reduce_all(
-                ctx, UOP_ADD, tn_mul(ctx, s->grads[i], s->grads[i]), dtype);
+        if (s->grads[i]) {
+            g = tn_cast(ctx, s->grads[i], dtype);
+            s->scalars[n++] =
+                reduce_all(ctx, UOP_ADD, tn_mul(ctx, g, g), dtype);
+        }
     }
     if (n == 0)
         return;

@@ -18,7 +18,7 @@ optim_shard_axis(struct bell_context *ctx, const struct uop *p, uint32_t k)
 {
     const struct mesh_layout layout = layout_of(ctx, p);
     const struct uop_dims *shape = tn_shape(ctx, p);
-    const int64_t n = ctx->mesh->sizes[k];
+    const int64_t n = mesh_divisor(ctx->mesh, k);
     int best = MESH_WHOLE;
     double least = 0;
     uint32_t i, j;

@@ -98,7 +98,7 @@ lay_by_rules(const char *call, const struct bell_state_item *item,
                                 call, rule->pattern, (long long)rule->axis,
                                 item->name, SHAPE_OF(item->tensor));
         done |= 1u << s->ks[i];
-        if (t->ctx->mesh->sizes[s->ks[i]] > 1 && t->shape->d[axis] > 1)
+        if (mesh_is_split(t->ctx->mesh, s->ks[i]) && t->shape->d[axis] > 1)
             u = mesh_lay(t->ctx, u, s->ks[i], (int)axis);
     }
     *out_node = u;
