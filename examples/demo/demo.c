@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "base/json.h"
 #include "base/thread.h"
+#include "doorbell/mesh.h"
 #include "doorbell/stats.h"
 #include "examples/demo/demo.h"
 #include "examples/demo/llama.h"
@@ -14,7 +15,7 @@
 struct demo_options {
     const char *demo, *data_dir, *model, *device, *math;
     int64_t epochs, n_steps, batch, seed; /* 0, but seed: the model's own */
-    int64_t zero;
+    struct demo_mesh mesh;
     bool json;
 };
 
@@ -101,6 +102,28 @@ print_demo_json(const struct report *report)
     return tool_print_json(&json);
 }
 
+bell_status
+demo_set_mesh(struct bell_context *ctx, const struct demo_mesh *mesh)
+{
+    static const char *const names[] = {"data", "model"};
+    int64_t n = bell_mesh_places(ctx), layers = mesh->layers;
+    int64_t sizes[2];
+
+    if (layers && n > 1 && n % layers)
+        return bell_fail(BELL_E_INVALID,
+                         "--layers-on %lld: %lld devices are not a multiple",
+                         (long long)layers, (long long)n);
+    sizes[1] = layers && n > 1 ? layers : 1;
+    sizes[0] = n / sizes[1];
+    if (layers)
+        BELL_TRY(bell_mesh_set(ctx, sizes, 2, names));
+    if (mesh->blocks)
+        BELL_TRY(bell_mesh_set_blocks(ctx, "data", mesh->blocks));
+    if (mesh->blocks && layers)
+        BELL_TRY(bell_mesh_set_blocks(ctx, "model", mesh->blocks));
+    return BELL_OK;
+}
+
 static bell_status
 run_on_device(const struct demo_options *options, struct demo_run *run,
               struct report *report)
@@ -109,7 +132,9 @@ run_on_device(const struct demo_options *options, struct demo_run *run,
     bell_status status;
 
     BELL_TRY(tool_open_context(options->device, options->math, &ctx));
-    status = demo_train(ctx, run);
+    status = demo_set_mesh(ctx, &run->mesh);
+    if (status == BELL_OK)
+        status = demo_train(ctx, run);
     snprintf(report->device, sizeof(report->device), "%s",
              bell_context_device(ctx));
     report->math = tool_math_words(bell_context_math(ctx));
@@ -138,7 +163,7 @@ run_mnist(const struct demo_options *options, const struct demo_model *model)
         .batch = options->batch ? options->batch : model->batch,
         .n_steps = options->n_steps,
         .seed = (uint64_t)options->seed,
-        .zero = options->zero,
+        .mesh = options->mesh,
     };
     struct report report = {.options = options, .run = &run};
     uint64_t start = time_now_ns();
@@ -209,9 +234,7 @@ verb_demo(int argc, char **argv)
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
          "where to train (default: $BELL_DEVICE, or the first that works); "
          "--devices A,B: each with a part of every batch"},
-        {"--zero", "STAGE", TOOL_OPT_INT, &options.zero, 1, 3,
-         "what devices share out: 1 the optimiser's states, 2 gradients too, "
-         "3 parameters too"},
+        DEMO_MESH_OPTS(&options.mesh),
         TOOL_MATH_OPT(&options.math),
         {"--epochs", "N", TOOL_OPT_INT, &options.epochs, 1, 100000,
          "times every image is used (default: 15 or 16)"},

@@ -52,6 +52,42 @@ struct demo_model {
 /* The model of that name, or NULL. */
 const struct demo_model *demo_model_find(const char *name);
 
+/* How devices share a training. */
+struct demo_mesh {
+    int64_t zero;   /* an enum bell_shard_kind, or 0 */
+    int64_t layers; /* devices that share each layer; 0: none do */
+    int64_t blocks; /* of sums (bell_mesh_set_blocks), or 0 */
+};
+
+/* The options of it, behind "--device". */
+#define DEMO_MESH_OPTS(mesh)                                                   \
+    {"--zero",                                                                 \
+     "STAGE",                                                                  \
+     TOOL_OPT_INT,                                                             \
+     &(mesh)->zero,                                                            \
+     1,                                                                        \
+     3,                                                                        \
+     "what devices share out: 1 the optimiser's states, 2 gradients too, 3 "   \
+     "parameters too"},                                                        \
+        {"--layers-on",                                                        \
+         "N",                                                                  \
+         TOOL_OPT_INT,                                                         \
+         &(mesh)->layers,                                                      \
+         1,                                                                    \
+         64,                                                                   \
+         "devices that share each layer; the others share the batch"},         \
+    {                                                                          \
+        "--blocks", "N", TOOL_OPT_INT, &(mesh)->blocks, 1, 64,                 \
+            "add up what devices share out in N blocks: the same result on "   \
+            "any "                                                             \
+            "number of devices that divides N, also on one"                    \
+    }
+
+/* Gives the context its mesh: "data", and "model" for layers. Before any
+ * tensor is split. */
+BELL_MUST_CHECK bell_status demo_set_mesh(struct bell_context *ctx,
+                                          const struct demo_mesh *mesh);
+
 /* What to train, and what came of it. */
 struct demo_run {
     /* set by the caller */
@@ -60,7 +96,7 @@ struct demo_run {
     int64_t epochs, batch;
     int64_t n_steps; /* in all, instead of epochs; 0: epochs decide */
     uint64_t seed;
-    int64_t zero; /* what devices share out: an enum bell_shard_kind, or 0 */
+    struct demo_mesh mesh;
     /* set by demo_train */
     int64_t n_steps_done, n_parameters;
     double first_step_ms; /* compiles */

@@ -126,6 +126,28 @@ struct train {
     int32_t *labels; /* of a batch; owned */
 };
 
+/* Pairs of layers on devices along "model": outputs of the first one, inputs of
+ * the second. */
+static bell_status
+share_layers(struct net *net)
+{
+    static const struct bell_shard_rule rules[] = {
+        {"fc1.*", "model", 0},
+        {"fc2.weight", "model", 1},
+    };
+    struct bell_state state = {0};
+    bell_status status =
+        bell_module_state(&bell_nn_linear_type, &net->fc1, "fc1", &state);
+
+    if (status == BELL_OK)
+        status =
+            bell_module_state(&bell_nn_linear_type, &net->fc2, "fc2", &state);
+    if (status == BELL_OK)
+        status = bell_state_shard(&state, rules, ARRAY_LEN(rules));
+    bell_state_fini(&state);
+    return status;
+}
+
 static bell_status
 make_net(struct train *train)
 {
@@ -136,14 +158,16 @@ make_net(struct train *train)
 
     bell_manual_seed(train->ctx, train->run->seed);
     BELL_TRY(train->run->model->init(train->ctx, &train->net));
+    if (train->run->mesh.layers)
+        BELL_TRY(share_layers(&train->net));
     for (i = 0; i < params->n; i++)
         train->run->n_parameters += (int64_t)bell_numel(params->tensors[i]);
     BELL_TRY(
         bell_adam_create(params->tensors, params->n, &opt, &train->optimizer));
-    if (train->run->zero == 0)
+    if (train->run->mesh.zero == 0)
         return BELL_OK;
     return bell_optimizer_shard(train->optimizer, "data",
-                                (enum bell_shard_kind)train->run->zero);
+                                (enum bell_shard_kind)train->run->mesh.zero);
 }
 
 static void

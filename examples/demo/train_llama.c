@@ -14,6 +14,7 @@
 #include "doorbell/mesh.h"
 #include "doorbell/nn.h"
 #include "doorbell/stats.h"
+#include "examples/demo/demo.h"
 #include "examples/demo/llama.h"
 #include "tools/tools.h"
 
@@ -23,8 +24,8 @@
 
 struct train_options {
     const char *demo, *data, *save, *prompt, *device, *math;
-    int64_t n_steps, batch, context, dim, n_layers, n_heads, n_sample, seed,
-        zero; /* an enum bell_shard_kind, or 0 */
+    int64_t n_steps, batch, context, dim, n_layers, n_heads, n_sample, seed;
+    struct demo_mesh mesh;
     double rate, temperature, top_p;
     bool json;
 };
@@ -164,21 +165,35 @@ init_optimizer(struct training *t)
                                            .lr = t->options->rate,
                                            .beta2 = 0.98,
                                            .weight_decay = 0.01};
+    static const struct bell_shard_rule rules[] = {
+        {"layers.*.self_attn.o_proj.weight", "model", 1},
+        {"layers.*.self_attn.*", "model", 0},
+        {"layers.*.mlp.down_proj.weight", "model", 1},
+        {"layers.*.mlp.*", "model", 0},
+    };
     const struct bell_schedule cycle = {.struct_size = sizeof(cycle),
                                         .kind = BELL_SCHEDULE_ONE_CYCLE,
                                         .n_steps = t->options->n_steps,
                                         .up = 0.1};
     struct bell_params params = {0};
-    bell_status status;
+    struct bell_state state = {0};
+    bell_status status = BELL_OK;
     uint32_t i;
 
+    if (t->options->mesh.layers) {
+        status = bell_module_state(&body_type, &t->model, NULL, &state);
+        if (status == BELL_OK)
+            status = bell_state_shard(&state, rules, ARRAY_LEN(rules));
+        bell_state_fini(&state);
+        BELL_TRY(status);
+    }
     BELL_TRY(bell_params_add_module(&params, &body_type, &t->model));
     for (i = 0; i < params.n; i++)
         t->n_parameters += (int64_t)bell_numel(params.tensors[i]);
     status = bell_adamw_create(params.tensors, params.n, &adam, &t->opt);
-    if (status == BELL_OK && t->options->zero)
-        status = bell_optimizer_shard(t->opt, "data",
-                                      (enum bell_shard_kind)t->options->zero);
+    if (status == BELL_OK && t->options->mesh.zero)
+        status = bell_optimizer_shard(
+            t->opt, "data", (enum bell_shard_kind)t->options->mesh.zero);
     bell_params_fini(&params);
     BELL_TRY(status);
     BELL_TRY(bell_optimizer_set_schedule(t->opt, &cycle));
@@ -461,6 +476,7 @@ run_training(struct training *t, const struct file_bytes *file)
                          "%s: %lld bytes; pieces of %lld need %lld at least",
                          t->options->data, (long long)n, (long long)length,
                          (long long)length * 10);
+    BELL_TRY(demo_set_mesh(t->ctx, &t->options->mesh));
     BELL_TRY(init_model(t));
     BELL_TRY(init_optimizer(t));
     t->text = bell_keep_forever(
@@ -609,9 +625,7 @@ train_llama_demo(int argc, char **argv)
         {"--device", "DEVICE", TOOL_OPT_STRING, &options.device, 0, 0,
          "where to train (default: $BELL_DEVICE, or the first that works); "
          "--devices A,B: each with a part of every batch"},
-        {"--zero", "STAGE", TOOL_OPT_INT, &options.zero, 1, 3,
-         "what devices share out: 1 the optimiser's states, 2 gradients too, "
-         "3 parameters too"},
+        DEMO_MESH_OPTS(&options.mesh),
         TOOL_MATH_OPT(&options.math),
         TOOL_JSON_OPT(&options.json),
     };
