@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "tensor/core/node.h"
 
 typedef const struct uop *node;
@@ -39,6 +40,7 @@ struct splitter {
      * beside the ones in made[]. */
     struct mesh_copied *again;
     size_t n_again, cap_again;
+    struct map is_again; /* owned: ids of both -> 1 */
 };
 
 /* ---- nodes of the graph of a place --------------------------------------- */
@@ -894,15 +896,12 @@ find_rule(const struct splitter *s, node u, uint32_t at,
 static void
 note_again(struct splitter *s, node from, node to)
 {
-    size_t i;
+    uint64_t ids = (uint64_t)from->id << 32 | to->id;
 
-    if (s->to->failed || !has_numbers(from))
+    if (s->to->failed || !has_numbers(from) || map_get(&s->is_again, ids))
         return;
-    for (i = 0; i < s->n_again; i++) {
-        if (s->again[i].from == from->id && s->again[i].to == to->id)
-            return;
-    }
-    if (host_grow((void **)&s->again, &s->cap_again, s->n_again + 1,
+    if (map_put(&s->is_again, ids, 1) != 0 ||
+        host_grow((void **)&s->again, &s->cap_again, s->n_again + 1,
                   sizeof(*s->again)) != 0)
         s->to->failed = true;
     else
@@ -1123,6 +1122,7 @@ mesh_split(const struct bell_context *ctx, const struct uop *const *roots,
                          "has %u",
                          ctx->mesh->n_places);
     BELL_TRY(uop_toposort(s.from, roots, n, &list, &n_list));
+    map_init(&s.is_again);
     s.made = host_alloc((ctx->graph.n_nodes + 1) * sizeof(*s.made));
     for (i = 0; s.made && i < n_list && !to->failed; i++)
         split_node(&s, list[i]);
@@ -1142,6 +1142,7 @@ mesh_split(const struct bell_context *ctx, const struct uop *const *roots,
     host_free(s.made);
     host_free(s.own);
     host_free(s.again);
+    map_fini(&s.is_again);
     if (!s.made)
         return bell_fail(BELL_E_NO_MEMORY, "out of memory realizing");
     if (s.bad_store)

@@ -14,6 +14,9 @@
 
 #define OWN_VALUE UINT32_MAX /* the split's own */
 #define NONE      UINT64_MAX
+/* Sizes that always differ make one each: beyond so many all are forgotten, and
+ * made again as they come. guess */
+#define KNOWN_MAX 4096
 
 /* The parts of a leaf, as tensor_buffer has them. */
 struct leaf_parts {
@@ -64,19 +67,26 @@ free_known(struct mesh_known *k)
     host_free(k);
 }
 
-void
-mesh_known_fini(struct rt_places *places)
+static void
+forget_known(struct rt_places *places)
 {
     size_t i;
 
     for (i = 0; i < places->n_known; i++)
         free_known(places->known[i]);
+    places->n_known = 0;
+    map_clear(&places->known_of);
+}
+
+void
+mesh_known_fini(struct rt_places *places)
+{
+    forget_known(places);
     host_free(places->known);
     host_free(places->values);
     host_free(places->leaves);
     map_fini(&places->known_of);
     places->known = NULL;
-    places->n_known = 0;
 }
 
 /* ---- looking up ---------------------------------------------------------- */
@@ -358,7 +368,7 @@ static bell_status
 add_known(struct rt_places *places, uint64_t hash, uint64_t at,
           struct mesh_known *k)
 {
-    const uint64_t *found = map_get(&places->known_of, hash);
+    const uint64_t *found;
 
     if (at != NONE) {
         k->next = places->known[at]->next;
@@ -366,6 +376,9 @@ add_known(struct rt_places *places, uint64_t hash, uint64_t at,
         places->known[at] = k;
         return BELL_OK;
     }
+    if (places->n_known >= KNOWN_MAX)
+        forget_known(places);
+    found = map_get(&places->known_of, hash);
     k->next = found ? *found : NONE;
     if (host_grow((void **)&places->known, &places->cap_known,
                   places->n_known + 1, sizeof(struct mesh_known *)) != 0 ||
