@@ -748,6 +748,75 @@ test_two_axes(void **state)
     }
 }
 
+/* ---- sequence parallel --------------------------------------------------- */
+
+#define LENGTH 6
+
+/* x + layers(norm(x)): the norm and the sum on parts of the sequence, the
+ * layers on parts of their width. */
+static tensor
+run_sequence(struct training *t, tensor norm, tensor x)
+{
+    const struct block *b = &t->net.layers[0];
+    struct bell_layout layout = {.struct_size = sizeof(layout)};
+    bool is_split = bell_mesh_places(t->c) == 4;
+    tensor h;
+
+    x = bell_shard(bell_shard(x, "data", 0), "model", 1);
+    h = bell_rms_norm(x, norm, 1e-5);
+    expect_ok(bell_layout_of(h, &layout));
+    assert_int_equal(layout.axes[1], is_split ? 1 : -1);
+    h = bell_relu(bell_nn_linear(&b->up, bell_replicate(h, "model")));
+    expect_ok(bell_layout_of(h, &layout));
+    assert_int_equal(layout.axes[1], is_split ? 2 : -1);
+    h = bell_shard(bell_linear(h, b->down.weight, NULL), "model", 1);
+    return bell_add(x, bell_add(h, b->down.bias));
+}
+
+static void
+test_sequence(void **state)
+{
+    static const struct way way = {"sequence", 0, false, true};
+    static double want[IN * HIDDEN], got[IN * HIDDEN];
+    struct training t[2];
+    tensor norms[2], x, y, grads[2];
+    uint64_t first[2], moved;
+    uint32_t i, p;
+    size_t k;
+
+    (void)state;
+    if (strcmp(many_name, "CPU:0,CPU:1,CPU:2,CPU:3") != 0)
+        skip();
+    for (i = 0; i < 2; i++) {
+        begin(i ? many_name : one_name, &way, i, &t[i]);
+        norms[i] = make_param(t[i].c, BELL_DIMS(IN), 6, 0.5);
+        x = bell_reshape(numbers(t[i].c, BELL_DIMS(4 * LENGTH, IN), 1, 1),
+                         BELL_DIMS(4, LENGTH, IN));
+        expect_ok(bell_realize1(x));
+        first[i] = stats_of(t[i].c).exchanged_bytes;
+        y = run_sequence(&t[i], norms[i], x);
+        expect_ok(bell_realize1(y));
+        moved = stats_of(t[i].c).exchanged_bytes - first[i];
+        /* both pairs of places gather what the norm has made, and add up the
+         * layers' terms in parts: twice 4 * LENGTH * IN */
+        assert_int_equal(moved, i ? 2 * 4 * LENGTH * IN * sizeof(double) : 0);
+        y = run_sequence(&t[i], norms[i], x);
+        expect_ok(bell_backward(bell_sum(bell_mul(y, y), NULL, 0, false)));
+    }
+    for (p = 0; p < PARAMS; p++) {
+        for (i = 0; i < 2; i++) /* that of the scale is the norm's */
+            grads[i] =
+                bell_grad(p + 1 < PARAMS ? t[i].params.tensors[p] : norms[i]);
+        k = bell_numel(grads[0]);
+        expect_ok(bell_read(grads[0], want, k * sizeof(*want)));
+        expect_ok(bell_read(grads[1], got, k * sizeof(*got)));
+        while (k-- > 0)
+            assert_true(fabs(want[k] - got[k]) <= 1e-9 * (1 + fabs(want[k])));
+    }
+    end(&t[0]);
+    end(&t[1]);
+}
+
 /* ---- optimisers ---------------------------------------------------------- */
 
 enum kind {
@@ -921,7 +990,7 @@ main(int argc, char **argv)
         cmocka_unit_test(test_accumulation), cmocka_unit_test(test_jit),
         cmocka_unit_test(test_rules),        cmocka_unit_test(test_checkpoints),
         cmocka_unit_test(test_two_axes),     cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_sequence),
     };
 
     one_name = argc > 1 ? argv[1] : "CPU:0";
