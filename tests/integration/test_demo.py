@@ -79,6 +79,19 @@ def check_devices(tap):
             if not complaints and many['device'] != devices:
                 complaints.append(f'device {many["device"]}')
     tap.check('on several devices', complaints)
+    # sums in blocks: to 1e-6 of the loss, also after many steps
+    blocks = ('--steps', '100', '--blocks', '4')
+    one, complaints = train('--device', 'CPU', *blocks)
+    for more in (), ('--layers-on', '2'), ('--layers-on', '2', '--zero', '3'):
+        if complaints:
+            break
+        many, complaints = train('--devices', 'CPU:0,CPU:1,CPU:2,CPU:3',
+                                 *blocks, *more)
+        if (not complaints
+                and abs(many['loss'] - one['loss']) > 1e-6 * one['loss']):
+            complaints.append(f'loss {many["loss"]} with {more}, '
+                              f'{one["loss"]} on one')
+    tap.check('with sums in blocks', complaints)
     tap.check('refuses --device with --devices', expect_json_error(
         run('demo', 'mnist', '--device', 'CPU', '--devices', 'CPU:0,CPU:1',
             '--json'), 2, 'given twice'))
