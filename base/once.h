@@ -40,9 +40,11 @@ once_is(const void *address, uint32_t kind)
 {
     uintptr_t bits = (uintptr_t)address;
 
-    return atomic_load_explicit(
-               &once_known[bits / ONCE_PAGE_BYTES % ONCE_KNOWN],
-               memory_order_relaxed) == (bits | kind) ||
+    /* Inside of a page the offset's bits could be a kind's. */
+    return (bits % ONCE_PAGE_BYTES == 0 &&
+            atomic_load_explicit(
+                &once_known[bits / ONCE_PAGE_BYTES % ONCE_KNOWN],
+                memory_order_relaxed) == (bits | kind)) ||
            once_find(address).kind == kind;
 }
 
