@@ -15,7 +15,8 @@
  *
  * Weights that were quantised in blocks stay so in the device's memory: their
  * tensor is computed of them where it is used, in float32, with the roundings
- * of the reference (ggml's dequantize_row). 5- and 6-bit weights take a byte.
+ * of the reference (ggml's dequantize_row). Weights of other than 4 or 8 bits,
+ * and of IQ4, TQ and MXFP4, take a byte.
  * A jit that uses them from outside reads the blocks, too, and is captured anew
  * when their tensor is assigned or realized; that makes it float32.
  *

@@ -24,9 +24,16 @@ enum file_type {
     FILE_Q5_0,
     FILE_Q5_1,
     FILE_Q8_0,
+    FILE_Q2_K,
+    FILE_Q3_K,
     FILE_Q4_K,
     FILE_Q5_K,
     FILE_Q6_K,
+    FILE_IQ4_NL,
+    FILE_IQ4_XS,
+    FILE_TQ1_0,
+    FILE_TQ2_0,
+    FILE_MXFP4,
     FILE_UNKNOWN /* no tensor can be made of it */
 };
 

@@ -23,26 +23,30 @@ static const struct file_type_info gguf_types[] = {
     [6] = {"Q5_0", BELL_FLOAT32, FILE_Q5_0, 32, 22},
     [7] = {"Q5_1", BELL_FLOAT32, FILE_Q5_1, 32, 24},
     [8] = {"Q8_0", BELL_FLOAT32, FILE_Q8_0, 32, 34},
+    [10] = {"Q2_K", BELL_FLOAT32, FILE_Q2_K, 256, 84},
+    [11] = {"Q3_K", BELL_FLOAT32, FILE_Q3_K, 256, 110},
     [12] = {"Q4_K", BELL_FLOAT32, FILE_Q4_K, 256, 144},
     [13] = {"Q5_K", BELL_FLOAT32, FILE_Q5_K, 256, 176},
     [14] = {"Q6_K", BELL_FLOAT32, FILE_Q6_K, 256, 210},
+    [20] = {"IQ4_NL", BELL_FLOAT32, FILE_IQ4_NL, 32, 18},
+    [23] = {"IQ4_XS", BELL_FLOAT32, FILE_IQ4_XS, 256, 136},
     [24] = {"I8", BELL_INT8, FILE_PLAIN, 1, 1},
     [25] = {"I16", BELL_INT16, FILE_PLAIN, 1, 2},
     [26] = {"I32", BELL_INT32, FILE_PLAIN, 1, 4},
     [27] = {"I64", BELL_INT64, FILE_PLAIN, 1, 8},
     [28] = {"F64", BELL_FLOAT64, FILE_PLAIN, 1, 8},
     [30] = {"BF16", BELL_BFLOAT16, FILE_PLAIN, 1, 2},
+    [34] = {"TQ1_0", BELL_FLOAT32, FILE_TQ1_0, 256, 54},
+    [35] = {"TQ2_0", BELL_FLOAT32, FILE_TQ2_0, 256, 66},
+    [39] = {"MXFP4", BELL_FLOAT32, FILE_MXFP4, 32, 17},
 };
 /* Those that are not read, by the same number. */
 #define UNKNOWN(number, name)                                                  \
     [number] = {name " (number " #number ")", BELL_DEFAULT, FILE_UNKNOWN, 0, 0}
 static const struct file_type_info unread_types[] = {
-    UNKNOWN(9, "Q8_1"),     UNKNOWN(10, "Q2_K"),    UNKNOWN(11, "Q3_K"),
-    UNKNOWN(15, "Q8_K"),    UNKNOWN(16, "IQ2_XXS"), UNKNOWN(17, "IQ2_XS"),
-    UNKNOWN(18, "IQ3_XXS"), UNKNOWN(19, "IQ1_S"),   UNKNOWN(20, "IQ4_NL"),
-    UNKNOWN(21, "IQ3_S"),   UNKNOWN(22, "IQ2_S"),   UNKNOWN(23, "IQ4_XS"),
-    UNKNOWN(29, "IQ1_M"),   UNKNOWN(34, "TQ1_0"),   UNKNOWN(35, "TQ2_0"),
-    UNKNOWN(39, "MXFP4"),
+    UNKNOWN(9, "Q8_1"),    UNKNOWN(15, "Q8_K"),    UNKNOWN(16, "IQ2_XXS"),
+    UNKNOWN(17, "IQ2_XS"), UNKNOWN(18, "IQ3_XXS"), UNKNOWN(19, "IQ1_S"),
+    UNKNOWN(21, "IQ3_S"),  UNKNOWN(22, "IQ2_S"),   UNKNOWN(29, "IQ1_M"),
 };
 #undef UNKNOWN
 

@@ -25,22 +25,38 @@ struct form {
     bool is_unsigned;  /* S */
     int32_t zero;      /* what q counts from */
     uint32_t n_halves; /* runs of elements whose nibbles share bytes */
+    uint32_t d_at;     /* where D begins in a block; M is behind it */
+    bool is_power;     /* D is a power of two, as a byte */
 };
 
 static const struct form forms[] = {
-    [FILE_Q4_0] = {1, false, false, true, false, 8, 1},
-    [FILE_Q4_1] = {1, false, true, true, false, 0, 1},
-    [FILE_Q5_0] = {1, false, false, false, false, 0, 0},
-    [FILE_Q5_1] = {1, false, true, false, false, 0, 0},
-    [FILE_Q8_0] = {1, false, false, false, false, 0, 0},
-    [FILE_Q4_K] = {8, true, true, true, true, 0, 4},
-    [FILE_Q5_K] = {8, true, true, false, true, 0, 0},
-    [FILE_Q6_K] = {16, true, false, false, false, 0, 0},
+    [FILE_Q4_0] = {1, false, false, true, false, 8, 1, 0, false},
+    [FILE_Q4_1] = {1, false, true, true, false, 0, 1, 0, false},
+    [FILE_Q5_0] = {1, false, false, false, false, 0, 0, 0, false},
+    [FILE_Q5_1] = {1, false, true, false, false, 0, 0, 0, false},
+    [FILE_Q8_0] = {1, false, false, false, false, 0, 0, 0, false},
+    [FILE_Q2_K] = {16, true, true, false, true, 0, 0, 80, false},
+    [FILE_Q3_K] = {16, true, false, false, false, 0, 0, 108, false},
+    [FILE_Q4_K] = {8, true, true, true, true, 0, 4, 0, false},
+    [FILE_Q5_K] = {8, true, true, false, true, 0, 0, 0, false},
+    [FILE_Q6_K] = {16, true, false, false, false, 0, 0, 208, false},
+    [FILE_IQ4_NL] = {1, false, false, false, false, 0, 0, 0, false},
+    [FILE_IQ4_XS] = {8, true, false, false, false, 0, 0, 0, false},
+    [FILE_TQ1_0] = {1, false, false, false, false, 0, 0, 52, false},
+    [FILE_TQ2_0] = {1, false, false, false, false, 0, 0, 64, false},
+    [FILE_MXFP4] = {1, false, false, false, false, 0, 0, 0, true},
 };
+
+/* Elements by 4 bits: not evenly spaced, and twice those of E2M1. */
+static const int8_t spaced[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                  1,    13,   25,  38,  53,  69,  89,  113};
+static const int8_t fours[16] = {0, 1,  2,  3,  4,  6,  8,  12,
+                                 0, -1, -2, -3, -4, -6, -8, -12};
 
 /* What blocks are taken apart into; host memory. */
 struct parts {
     uint16_t *d, *m; /* float16, by block */
+    float *power;    /* in place of d, where it is_power */
     uint8_t *s, *l;  /* by group */
     uint8_t *q;      /* by element, or two */
 };
@@ -100,16 +116,111 @@ take_q6_k(const uint8_t *low, const uint8_t *high, uint8_t *q)
     }
 }
 
+/* n bytes of 4 numbers of 2 bits, by runs of 32 elements. */
+static void
+take_2_bits(const uint8_t *bytes, uint32_t n, uint8_t *q)
+{
+    uint32_t i;
+
+    for (i = 0; i < 4 * n; i++)
+        q[i] = (uint8_t)(bytes[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3);
+}
+
+static void
+take_q3_k(const uint8_t *high, const uint8_t *scales, uint8_t *s, uint8_t *q)
+{
+    uint32_t i;
+
+    for (i = 0; i < 16; i++)
+        s[i] = (uint8_t)(((scales[i % 8] >> (i / 8 * 4) & 15) |
+                          (scales[8 + i % 4] >> (i / 4 * 2) & 3) << 4) -
+                         32);
+    for (i = 0; i < 256; i++)
+        q[i] = (uint8_t)(q[i] - (high[i % 32] >> (i / 32) & 1 ? 0 : 4));
+}
+
+/* n bytes in runs of 16: the low halves of a run's, then the high ones. */
+static void
+take_4_bits(const uint8_t *bytes, uint32_t n, const int8_t *values, uint8_t *q)
+{
+    uint32_t i;
+
+    for (i = 0; i < 2 * n; i++)
+        q[i] = (uint8_t)
+            values[bytes[i / 32 * 16 + i % 16] >> (i / 16 % 2 * 4) & 15];
+}
+
+/* n bytes of up to 5 digits to the base 3, as fractions of 256: a digit of all
+ * n, then the next one. */
+static void
+take_threes(const uint8_t *bytes, uint32_t n, uint32_t n_digits, uint8_t *q)
+{
+    static const uint8_t powers[] = {1, 3, 9, 27, 81};
+    uint32_t i;
+
+    for (i = 0; i < n * n_digits; i++) {
+        uint8_t digit = (uint8_t)(bytes[i % n] * powers[i / n]);
+
+        q[i] = (uint8_t)((digit * 3u >> 8) - 1u);
+    }
+}
+
+static void
+take_tq1_0(const uint8_t *b, uint8_t *q)
+{
+    take_threes(b, 32, 5, q);
+    take_threes(b + 32, 16, 5, q + 160);
+    take_threes(b + 48, 4, 4, q + 240);
+}
+
+static void
+take_tq2_0(const uint8_t *b, uint8_t *q)
+{
+    uint32_t i;
+
+    take_2_bits(b, 64, q);
+    for (i = 0; i < 256; i++)
+        q[i] = (uint8_t)(q[i] - 1);
+}
+
+static void
+take_iq4_xs(const uint8_t *b, uint8_t *s, uint8_t *q)
+{
+    uint32_t high = b[2] | (uint32_t)b[3] << 8, i;
+
+    for (i = 0; i < 8; i++)
+        s[i] = (uint8_t)(((b[4 + i / 2] >> (i % 2 * 4) & 15) |
+                          (high >> 2 * i & 3) << 4) -
+                         32);
+    take_4_bits(b + 8, 128, spaced, q);
+}
+
+/* Half of 2^(byte - 127), which may be subnormal. */
+static float
+half_power(uint8_t byte)
+{
+    uint32_t bits =
+        byte < 2 ? (uint32_t)0x200000 << byte : (uint32_t)(byte - 1) << 23;
+    float x;
+
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
 /* Block number `at`, which begins at `b`. */
 static void
 take_block(enum file_type type, const uint8_t *b, size_t at,
            const struct parts *p)
 {
+    const struct form *form = &forms[type];
     uint32_t j;
 
-    memcpy(&p->d[at], b + (type == FILE_Q6_K ? 208 : 0), 2);
-    if (forms[type].has_least)
-        memcpy(&p->m[at], b + 2, 2);
+    if (form->is_power)
+        p->power[at] = half_power(b[0]);
+    else
+        memcpy(&p->d[at], b + form->d_at, 2);
+    if (form->has_least)
+        memcpy(&p->m[at], b + form->d_at + 2, 2);
     switch ((int)type) {
     case FILE_Q4_0:
         memcpy(p->q + 16 * at, b + 2, 16);
@@ -126,9 +237,35 @@ take_block(enum file_type type, const uint8_t *b, size_t at,
     case FILE_Q8_0:
         memcpy(p->q + 32 * at, b + 2, 32);
         break;
+    case FILE_Q2_K:
+        for (j = 0; j < 16; j++) {
+            p->s[16 * at + j] = b[j] & 15;
+            p->l[16 * at + j] = b[j] >> 4;
+        }
+        take_2_bits(b + 16, 64, p->q + 256 * at);
+        break;
+    case FILE_Q3_K:
+        take_2_bits(b + 32, 64, p->q + 256 * at);
+        take_q3_k(b, b + 96, p->s + 16 * at, p->q + 256 * at);
+        break;
     case FILE_Q6_K:
         memcpy(p->s + 16 * at, b + 192, 16);
         take_q6_k(b, b + 128, p->q + 256 * at);
+        break;
+    case FILE_IQ4_NL:
+        take_4_bits(b + 2, 16, spaced, p->q + 32 * at);
+        break;
+    case FILE_IQ4_XS:
+        take_iq4_xs(b, p->s + 8 * at, p->q + 256 * at);
+        break;
+    case FILE_TQ1_0:
+        take_tq1_0(b, p->q + 256 * at);
+        break;
+    case FILE_TQ2_0:
+        take_tq2_0(b, p->q + 256 * at);
+        break;
+    case FILE_MXFP4:
+        take_4_bits(b + 1, 16, fours, p->q + 32 * at);
         break;
     default: /* Q4_K, Q5_K */
         for (j = 0; j < 8; j++)
@@ -152,10 +289,11 @@ as_float(struct bell_tensor *x)
  * where there are such, one for each group. */
 static struct bell_tensor *
 scale_of(struct bell_context *ctx, int64_t n, const struct form *form,
-         const uint16_t *of_block, const uint8_t *of_group)
+         const void *of_block, const uint8_t *of_group)
 {
     struct bell_tensor *x = as_float(
-        bell_from_data(ctx, BELL_DIMS(n, 1, 1), BELL_FLOAT16, of_block));
+        bell_from_data(ctx, BELL_DIMS(n, 1, 1),
+                       form->is_power ? BELL_FLOAT32 : BELL_FLOAT16, of_block));
 
     if (!form->has_scales)
         return x;
@@ -195,10 +333,11 @@ alloc_parts(const struct form *form, size_t n, uint32_t n_elems,
 {
     p->d = host_calloc(n + 1, sizeof(*p->d));
     p->m = host_calloc(n + 1, sizeof(*p->m));
+    p->power = host_calloc(form->is_power ? n + 1 : 1, sizeof(*p->power));
     p->s = host_calloc(n + 1, form->n_groups);
     p->l = host_calloc(n + 1, form->n_groups);
     p->q = host_calloc(n + 1, form->has_nibbles ? n_elems / 2 : n_elems);
-    return p->d && p->m && p->s && p->l && p->q;
+    return p->d && p->m && p->power && p->s && p->l && p->q;
 }
 
 struct bell_tensor *
@@ -214,7 +353,9 @@ file_unpack(struct bell_context *ctx, const struct file_tensor *tensor)
     if (alloc_parts(form, n, info->n_elems, &p)) {
         for (i = 0; i < n; i++)
             take_block(info->type, tensor->data + i * info->n_bytes, i, &p);
-        x = bell_mul(scale_of(ctx, (int64_t)n, form, p.d, p.s),
+        x = bell_mul(scale_of(ctx, (int64_t)n, form,
+                              form->is_power ? (const void *)p.power : p.d,
+                              p.s),
                      integers_of(ctx, (int64_t)n, form, info->n_elems, p.q));
         if (form->has_least)
             x = form->has_scales
@@ -230,6 +371,7 @@ file_unpack(struct bell_context *ctx, const struct file_tensor *tensor)
     }
     host_free(p.d);
     host_free(p.m);
+    host_free(p.power);
     host_free(p.s);
     host_free(p.l);
     host_free(p.q);

@@ -82,6 +82,57 @@ def q6_k(b):
     return [f32(f32(d * scales[i // 16]) * x) for i, x in enumerate(q)]
 
 
+def twos(b):
+    """Numbers of 2 bits, by runs of 32."""
+    return [b[h + i] >> 2 * j & 3 for h in range(0, len(b), 32)
+            for j in range(4) for i in range(32)]
+
+
+def q2_k(b):
+    d, m = half(b, 80), half(b, 82)
+    return [f32(f32(f32(d * (b[i // 16] & 15)) * x) -
+                f32(m * (b[i // 16] >> 4)))
+            for i, x in enumerate(twos(b[16:80]))]
+
+
+def q3_k(b):
+    d, s = half(b, 108), b[96:108]
+    scales = [(s[i % 8] >> i // 8 * 4 & 15 |
+               (s[8 + i % 4] >> i // 4 * 2 & 3) << 4) - 32 for i in range(16)]
+    return [f32(f32(d * scales[i // 16]) *
+                (x - (0 if b[i % 32] >> i // 32 & 1 else 4)))
+            for i, x in enumerate(twos(b[32:96]))]
+
+
+SPACED = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89,
+          113)
+
+
+def iq4_xs(b):
+    d, high, values = half(b, 0), b[2] | b[3] << 8, []
+    for i in range(8):
+        scale = (b[4 + i // 2] >> i % 2 * 4 & 15 |
+                 (high >> 2 * i & 3) << 4) - 32
+        values += [f32(f32(d * scale) * SPACED[q])
+                   for q in nibbles(b[8 + 16 * i:24 + 16 * i])]
+    return values
+
+
+def threes(b, n_digits):
+    return [((x * 3 ** j & 255) * 3 >> 8) - 1
+            for j in range(n_digits) for x in b]
+
+
+def tq1_0(b):
+    q = threes(b[:32], 5) + threes(b[32:48], 5) + threes(b[48:52], 4)
+    return [f32(x * half(b, 52)) for x in q]
+
+
+def mxfp4(b):
+    values = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
+    return [f32(values[q] * 2.0 ** (b[0] - 128)) for q in nibbles(b[1:])]
+
+
 # Number of ggml, bytes and elements of a block, its values.
 BLOCKS = {
     'Q4_0': (2, 18, 32, lambda b: [f32((q - 8) * half(b, 0))
@@ -94,11 +145,22 @@ BLOCKS = {
                                    for q in fifth(b, 4)]),
     'Q8_0': (8, 34, 32, lambda b: [f32(q * half(b, 0))
                                    for q in struct.unpack('<32b', b[2:])]),
+    'Q2_K': (10, 84, 256, q2_k),
+    'Q3_K': (11, 110, 256, q3_k),
     'Q4_K': (12, 144, 256, q4_k),
     'Q5_K': (13, 176, 256, q5_k),
     'Q6_K': (14, 210, 256, q6_k),
+    'IQ4_NL': (20, 18, 32, lambda b: [f32(SPACED[q] * half(b, 0))
+                                      for q in nibbles(b[2:])]),
+    'IQ4_XS': (23, 136, 256, iq4_xs),
+    'TQ1_0': (34, 54, 256, tq1_0),
+    'TQ2_0': (35, 66, 256, lambda b: [f32((q - 1) * half(b, 64))
+                                      for q in twos(b[:64])]),
+    'MXFP4': (39, 17, 32, mxfp4),
 }
-HALVES = {'Q4_1': (0, 2), 'Q5_1': (0, 2), 'Q4_K': (0, 2), 'Q5_K': (0, 2),
+HALVES = {'Q2_K': (80, 82), 'Q3_K': (108,), 'TQ1_0': (52,), 'TQ2_0': (64,),
+          'MXFP4': (),
+          'Q4_1': (0, 2), 'Q5_1': (0, 2), 'Q4_K': (0, 2), 'Q5_K': (0, 2),
           'Q6_K': (208,)}
 # Number, struct's letter, the dtype that .npy has for it.
 PLAIN = {
@@ -188,6 +250,8 @@ def random_blocks(rng, kind, n):
         block = bytearray(rng.randbytes(n_bytes))
         for at in HALVES.get(kind, (0,)):
             struct.pack_into('<e', block, at, rng.uniform(-2, 2))
+        if kind == 'MXFP4':
+            block[0] = rng.randrange(100, 150)
         blocks.append(bytes(block))
     return blocks
 
@@ -311,7 +375,7 @@ def check_refusals(tap, files):
              'too many elements'),
             ('rows of half a block', gguf([('x', 2, (2, 16), bytes(18))]),
              'not blocks of 32'),
-            ('an unknown type', gguf([('x', 10, (256,), bytes(84))]),
+            ('an unknown type', gguf([('x', 21, (256,), bytes(84))]),
              'of type'),
             ('an alignment of 3', gguf([one], [gguf_meta('general.alignment', 4,
                                                     'I', 3)]), 'aligned to 3'),
@@ -405,10 +469,9 @@ def check_names(tap, files):
 
 
 # By number: src: ggml.h's enum ggml_type.
-UNREAD = {9: 'Q8_1', 10: 'Q2_K', 11: 'Q3_K', 15: 'Q8_K', 16: 'IQ2_XXS',
-          17: 'IQ2_XS', 18: 'IQ3_XXS', 19: 'IQ1_S', 20: 'IQ4_NL', 21: 'IQ3_S',
-          22: 'IQ2_S', 23: 'IQ4_XS', 29: 'IQ1_M', 34: 'TQ1_0', 35: 'TQ2_0',
-          39: 'MXFP4', 4: '', 31: '', 40: '', 99: '', 1 << 31: ''}
+UNREAD = {9: 'Q8_1', 15: 'Q8_K', 16: 'IQ2_XXS', 17: 'IQ2_XS', 18: 'IQ3_XXS',
+          19: 'IQ1_S', 21: 'IQ3_S', 22: 'IQ2_S', 29: 'IQ1_M', 4: '', 31: '',
+          40: '', 99: '', 1 << 31: ''}
 
 
 def check_unread(tap, files):

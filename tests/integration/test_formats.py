@@ -253,19 +253,24 @@ def check_gguf(tap, folder):
     import numpy as np
     rng, path, want = np.random.default_rng(3), f'{folder}/all.gguf', {}
     writer = gguf.GGUFWriter(path, 'llama')
-    for name in ('F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K '
-                 'Q6_K').split():
+    # of those that it reads only: where a block's float16 begin, and how many
+    scales = {'Q2_K': (80, 2), 'Q3_K': (108, 1), 'Q4_K': (0, 2),
+              'Q5_K': (0, 2), 'Q6_K': (208, 1), 'IQ4_NL': (0, 1),
+              'IQ4_XS': (0, 1), 'TQ1_0': (52, 1), 'TQ2_0': (64, 1),
+              'MXFP4': (0, 0)}
+    for name in ('F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 '.split() +
+                 list(scales)):
         kind = gguf.GGMLQuantizationType[name]
         x = rng.standard_normal((3, 512)).astype(np.float32)
-        if name.endswith('K'):  # which it reads only
-            _, size = gguf.GGML_QUANT_SIZES[kind]
-            data = rng.integers(0, 256, (6, size), np.uint8)
-            scale = rng.standard_normal((6, 2)).astype(np.float16).view(np.uint8)
-            if name == 'Q6_K':
-                data[:, -2:] = scale[:, :2]
-            else:
-                data[:, :4] = scale
-            data = data.reshape(3, 2 * size)
+        if name in scales:
+            elems, size = gguf.GGML_QUANT_SIZES[kind]
+            data = rng.integers(0, 256, (x.size // elems, size), np.uint8)
+            at, n = scales[name]
+            data[:, at:at + 2 * n] = rng.standard_normal(
+                (len(data), n)).astype(np.float16).view(np.uint8)
+            if name == 'MXFP4':  # 255 stands for NaN
+                data[:, 0] %= 255
+            data = data.reshape(3, -1)
         else:
             data = gguf.quants.quantize(x, kind)
         want[name] = gguf.quants.dequantize(data, kind)
