@@ -36,6 +36,8 @@ entry_no_object(const char *call, enum tensor_object kind)
         [TENSOR_IS_OPTIMIZER] = "optimiser is not an optimiser",
         [TENSOR_IS_FILE] = "file is not a file",
         [TENSOR_IS_ONNX] = "model is not a model",
+        [TENSOR_IS_LM] = "language model is not a language model",
+        [TENSOR_IS_LM_SESSION] = "session is not a session",
     };
 
     (void)bell_fail_at(call, BELL_BAD_STATE, "%s: the %s, and never was one",

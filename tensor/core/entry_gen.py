@@ -39,6 +39,8 @@ OBJECTS = {
     'bell_context': 'TENSOR_IS_CONTEXT',
     'bell_file': 'TENSOR_IS_FILE',
     'bell_jit': 'TENSOR_IS_JIT',
+    'bell_lm': 'TENSOR_IS_LM',
+    'bell_lm_session': 'TENSOR_IS_LM_SESSION',
     'bell_loader': 'TENSOR_IS_LOADER',
     'bell_onnx': 'TENSOR_IS_ONNX',
     'bell_optimizer': 'TENSOR_IS_OPTIMIZER',

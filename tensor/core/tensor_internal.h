@@ -144,6 +144,8 @@ enum tensor_object {
     TENSOR_IS_OPTIMIZER,
     TENSOR_IS_FILE,
     TENSOR_IS_ONNX,
+    TENSOR_IS_LM,
+    TENSOR_IS_LM_SESSION,
 };
 
 /* Room for the name of a device, or of several. */

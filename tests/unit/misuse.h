@@ -15,6 +15,7 @@
 #include "doorbell/jit.h"
 #include "doorbell/label.h"
 #include "doorbell/linalg.h"
+#include "doorbell/lm.h"
 #include "doorbell/loader.h"
 #include "doorbell/mesh.h"
 #include "doorbell/log.h"
@@ -39,6 +40,8 @@ struct misuse {
     struct bell_optimizer *optimizer;
     struct bell_file *file;
     struct bell_onnx *onnx;
+    struct bell_lm *lm;
+    struct bell_lm_session *session;
     struct bell_state *state;
     const struct bell_module_type *type;
     void *module;
@@ -73,6 +76,8 @@ static const struct misuse_kind misuse_kinds[] = {
     {"optimiser", offsetof(struct misuse, optimizer)},
     {"file", offsetof(struct misuse, file)},
     {"model", offsetof(struct misuse, onnx)},
+    {"language model", offsetof(struct misuse, lm)},
+    {"session", offsetof(struct misuse, session)},
 };
 
 static const int64_t misuse_ones[16] = {1, 1, 1, 1, 1, 1, 1, 1,
@@ -125,6 +130,7 @@ misuse_pointer(const struct misuse *m, uint32_t i, const void *pointer)
 }
 
 #include "misuse_calls.h"
+#include "tiny_lm.h"
 
 /* A model with an output that is its input, "x"; NULL: it cannot be
  * opened. */
@@ -146,6 +152,34 @@ misuse_open_model(struct bell_context *ctx)
         model = NULL;
     unlink(path);
     return model;
+}
+
+/* A small language model and a session of it; false: it cannot be made. */
+static inline bool
+misuse_open_lm(struct misuse *m)
+{
+    const struct tiny_lm tiny = {{.family = "qwen2"}, 1};
+    const struct bell_lm_session_desc desc = {.struct_size = sizeof(desc),
+                                              .context = 8};
+    char path[] = "/tmp/misuse-XXXXXX";
+    int fd = mkstemp(path);
+    bool is_good;
+
+    if (fd < 0)
+        return false;
+    close(fd);
+    is_good = tiny_write(&tiny, path, NULL, NULL, false) &&
+              bell_lm_open(m->ctx, path, NULL, &m->lm) == BELL_OK &&
+              bell_lm_session_create(m->lm, &desc, &m->session) == BELL_OK;
+    unlink(path);
+    return is_good;
+}
+
+static inline void
+misuse_close_lm(struct misuse *m)
+{
+    bell_lm_session_destroy(m->session);
+    bell_lm_close(m->lm);
 }
 
 #endif

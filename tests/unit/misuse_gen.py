@@ -19,7 +19,7 @@ LIST = re.compile(r'^struct bell_tensor \*const \*$')
 # misuse; then those that are the caller's own.
 KINDS = {'bell_context': 'ctx', 'bell_jit': 'jit', 'bell_loader': 'loader',
          'bell_optimizer': 'optimizer', 'bell_file': 'file',
-         'bell_onnx': 'onnx'}
+         'bell_onnx': 'onnx', 'bell_lm': 'lm', 'bell_lm_session': 'session'}
 WHOLE = {'bell_state': 'state', 'bell_module_type': 'type'}
 COMMA = re.compile(r',\s*(?![^()]*\))')
 NUMBERS = {'bool': 'false', 'int': '0', 'double': '0.5', 'size_t': '8'}

@@ -290,6 +290,7 @@ make_objects(struct misuse *m)
     expect_ok(bell_sgd_create(&w, 1, &sgd, &m->optimizer));
     m->file = open_file();
     m->onnx = misuse_open_model(m->ctx);
+    assert_true(misuse_open_lm(m));
 }
 
 static void
@@ -300,6 +301,7 @@ end_objects(struct misuse *m)
     bell_jit_destroy(m->jit);
     bell_file_close(m->file);
     bell_onnx_close(m->onnx);
+    misuse_close_lm(m);
 }
 
 static void **

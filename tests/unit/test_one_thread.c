@@ -162,6 +162,7 @@ test_every_call(void **state)
     expect_ok(bell_jit_create(m->ctx, &jit, &m->jit));
     m->onnx = misuse_open_model(m->ctx);
     assert_non_null(m->onnx);
+    assert_true(misuse_open_lm(m));
     h->module.weight = w;
     h->field =
         (struct bell_module_field){.name = "weight", .kind = BELL_FIELD_PARAM};
@@ -185,6 +186,7 @@ test_every_call(void **state)
     bell_loader_destroy(m->loader);
     bell_jit_destroy(m->jit);
     bell_onnx_close(m->onnx);
+    misuse_close_lm(m);
     bell_context_destroy(m->ctx);
     free(h);
 }
