@@ -131,6 +131,12 @@ bell_lm_feed_text(struct bell_lm_session *session, uint32_t sequence,
 BELL_API BELL_MUST_CHECK bell_status bell_lm_logits(
     struct bell_lm_session *session, uint32_t sequence, float *out, size_t n);
 
+/* The hidden state behind the last token of a sequence, after the last norm: an
+ * embedding of the text by models that were trained for it. n is
+ * bell_lm_info.size. BELL_E_INVALID: as bell_lm_logits. */
+BELL_API BELL_MUST_CHECK bell_status bell_lm_hidden(
+    struct bell_lm_session *session, uint32_t sequence, float *out, size_t n);
+
 /* ---- choice of tokens ---- */
 
 /* How a token is chosen by its logits. In this order: the penalty, the
@@ -161,6 +167,25 @@ bell_lm_choose(struct bell_lm_session *session, uint32_t sequence,
 /* Seeds a sequence's random numbers, which begin as with seed 0. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_lm_seed(struct bell_lm_session *session, uint32_t sequence, uint64_t seed);
+
+/* Appends the likeliest tokens to a sequence, one or more at once. `draft`, a
+ * session of a smaller model of the same vocabulary, proposes n_draft of them
+ * behind the first (1 to the session's chunk - 1). The session computes all of
+ * them in a run and keeps those that it would have chosen itself, so they are
+ * the tokens that bell_lm_choose and bell_lm_run give, and it has the logits
+ * behind them. Where two tokens are about equally likely, the order of sums may
+ * decide.
+ *
+ * out_tokens has room for n_draft + 1; *out_n: how many there are. The draft's
+ * sequence of that number becomes what is needed. Other sequences keep their
+ * tokens, and have no logits then.
+ *
+ * BELL_E_INVALID: the sequence has no logits, other sequences were fed, the
+ * vocabularies or the numbers of sequences differ, or there is not enough
+ * room. */
+BELL_API BELL_MUST_CHECK bell_status bell_lm_speculate(
+    struct bell_lm_session *session, struct bell_lm_session *draft,
+    uint32_t sequence, uint32_t n_draft, int32_t *out_tokens, size_t *out_n);
 
 #ifdef __cplusplus
 }

@@ -377,7 +377,8 @@ layer(const struct lm_step *s, int64_t i, struct bell_tensor *x)
 bell_status
 lm_decode(const struct bell_lm *lm, const struct lm_cache *cache,
           struct bell_dim past, struct bell_tensor *tokens,
-          struct bell_tensor *places, struct bell_tensor **out_logits)
+          struct bell_tensor *places, bool all, struct bell_tensor **out_logits,
+          struct bell_tensor **out_hidden)
 {
     const struct lm_config *c = &lm->config;
     const int64_t begin[] = {0, past.word};
@@ -400,10 +401,12 @@ lm_decode(const struct bell_lm *lm, const struct lm_cache *cache,
         x = bell_mul_scalar(x, c->embed_scale);
     for (i = 0; i < c->n_layers; i++)
         x = layer(&s, i, x);
-    x = bell_narrow(
-        x, 1,
-        bell_dim_sub(lm->ctx, (struct bell_dim){s.n}, bell_dim_of(1)).word, 1);
-    x = norm(&s, bell_reshape(x, BELL_DIMS(s.b, c->dim)), lm->weights.norm);
+    if (!all)
+        x = bell_narrow(
+            x, 1,
+            bell_dim_sub(lm->ctx, (struct bell_dim){s.n}, bell_dim_of(1)).word,
+            1);
+    *out_hidden = x = norm(&s, x, lm->weights.norm);
     x = bell_linear(x, lm->weights.classifier, lm->weights.classifier_bias);
     if (c->logit_scale != 1)
         x = bell_div_scalar(x, c->logit_scale);

@@ -239,14 +239,16 @@ struct lm_cache {
 };
 
 /* Tokens (sequences, n) at their places of the same shape (-1: a gap), behind
- * `past` slots: out[0] are the logits behind the last, (sequences, tokens). The
- * cache is written. */
+ * `past` slots: logits (sequences, m, tokens) and what they are made of,
+ * (sequences, m, dim): of all, or of the last, m being 1. The cache is
+ * written. */
 BELL_MUST_CHECK bell_status lm_decode(const struct bell_lm *lm,
                                       const struct lm_cache *cache,
                                       struct bell_dim past,
                                       struct bell_tensor *tokens,
-                                      struct bell_tensor *places,
-                                      struct bell_tensor **out_logits);
+                                      struct bell_tensor *places, bool all,
+                                      struct bell_tensor **out_logits,
+                                      struct bell_tensor **out_hidden);
 
 /* Whether a call may use it; else it has failed. */
 bool lm_is_open(const char *call, const struct bell_lm *lm);

@@ -31,42 +31,56 @@ lm_session_is_live(const char *call, const struct bell_lm_session *session)
 
 /* ---- the captured function ---- */
 
-/* in[]: tokens and places (sequences, n); out[]: logits (sequences, tokens),
- * and the likeliest token of each, -1 where a logit is not finite. */
+/* in[]: tokens and places (sequences, n); out[]: logits (sequences, m, tokens),
+ * the likeliest token of each, -1 where a logit is not finite, and the hidden
+ * states. m: 1, the last. */
+static bell_status
+run_step_of(struct bell_lm_session *s, bool all, struct bell_tensor *const *in,
+            struct bell_tensor **out)
+{
+    struct bell_tensor *likeliest, *is_good;
+
+    BELL_TRY(lm_decode(s->lm, &s->cache, s->past_dim, in[0], in[1], all,
+                       &out[0], &out[2]));
+    likeliest = bell_cast(bell_argmax(out[0], 2, false), BELL_INT32);
+    is_good = bell_all(bell_isfinite(out[0]), BELL_DIMS(2), false);
+    out[1] = bell_where(is_good, likeliest,
+                        bell_full_like(likeliest, -1, BELL_DEFAULT));
+    return bell_context_status(s->ctx);
+}
+
 static bell_status
 run_step(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
          struct bell_tensor **out)
 {
-    struct bell_lm_session *s = user;
-    struct bell_tensor *likeliest, *is_good;
+    (void)ctx;
+    return run_step_of(user, false, in, out);
+}
 
-    BELL_TRY(lm_decode(s->lm, &s->cache, s->past_dim, in[0], in[1], &out[0]));
-    likeliest = bell_cast(bell_argmax(out[0], 1, false), BELL_INT32);
-    is_good = bell_all(bell_isfinite(out[0]), BELL_DIMS(1), false);
-    out[1] = bell_where(is_good, likeliest,
-                        bell_full_like(likeliest, -1, BELL_DEFAULT));
-    return bell_context_status(ctx);
+/* The same of all tokens. */
+static bell_status
+run_step_all(struct bell_context *ctx, void *user,
+             struct bell_tensor *const *in, struct bell_tensor **out)
+{
+    (void)ctx;
+    return run_step_of(user, true, in, out);
 }
 
 static BELL_MUST_CHECK bell_status
-make_jits(struct bell_lm_session *s)
+make_lm_jit(struct bell_lm_session *s, int which)
 {
-    static const char *const names[] = {"token", "chunk"};
-    int i;
+    static const char *const names[] = {"token", "chunk", "all"};
+    const struct bell_jit_desc desc = {
+        .struct_size = sizeof(desc),
+        .name = names[which],
+        .fn = which == 2 ? run_step_all : run_step,
+        .user = s,
+        .n_in = 2,
+        .n_out = 3,
+    };
 
-    for (i = 0; i < 2; i++) {
-        const struct bell_jit_desc desc = {
-            .struct_size = sizeof(desc),
-            .name = names[i],
-            .fn = run_step,
-            .user = s,
-            .n_in = 2,
-            .n_out = 2,
-        };
-
-        BELL_TRY(bell_jit_create(s->ctx, &desc, &s->jit[i]));
-    }
-    return BELL_OK;
+    return s->jit[which] ? BELL_OK
+                         : bell_jit_create(s->ctx, &desc, &s->jit[which]);
 }
 
 /* ---- making one ---- */
@@ -204,7 +218,8 @@ begin_session(struct bell_lm_session *s)
     ended = bell_scope_end(s->ctx);
     BELL_TRY(status);
     BELL_TRY(ended);
-    return make_jits(s);
+    BELL_TRY(make_lm_jit(s, 0));
+    return make_lm_jit(s, 1);
 }
 
 bell_status
@@ -262,6 +277,7 @@ bell_lm_session_destroy(struct bell_lm_session *s)
     }
     bell_jit_destroy(s->jit[0]);
     bell_jit_destroy(s->jit[1]);
+    bell_jit_destroy(s->jit[2]);
     for (i = 0; s->cache.k && s->cache.v && i < s->n_layers; i++) {
         bell_tensor_release(s->cache.k[i]);
         bell_tensor_release(s->cache.v[i]);
@@ -274,6 +290,7 @@ bell_lm_session_destroy(struct bell_lm_session *s)
         bell_tensor_release(s->cache.rates[1]);
     bell_tensor_release(s->logits);
     bell_tensor_release(s->likeliest);
+    bell_tensor_release(s->hidden);
     for (k = 0; s->sequences && k < s->n_sequences; k++)
         host_free(s->sequences[k].tokens);
     host_free(s->sequences);
@@ -390,34 +407,37 @@ note_chunk(struct bell_lm_session *s, size_t left, size_t n,
     s->past += (int64_t)n;
 }
 
+/* out[]: results of a jit; those of token i stay. */
 static void
-keep_results(struct bell_lm_session *s, struct bell_tensor **out)
+keep_results(struct bell_lm_session *s, struct bell_tensor **out, int64_t i)
 {
     bell_tensor_release(s->logits);
     bell_tensor_release(s->likeliest);
-    s->logits = bell_keep_forever(out[0]);
-    s->likeliest = bell_keep_forever(out[1]);
+    bell_tensor_release(s->hidden);
+    s->logits = bell_keep_forever(bell_select(out[0], 1, i));
+    s->likeliest = bell_keep_forever(bell_select(out[1], 1, i));
+    s->hidden = bell_keep_forever(bell_select(out[2], 1, i));
     s->is_read = s->is_likeliest_read = false;
 }
 
-/* The next n of `left` slots. */
+/* The next n of `left` slots, by one of the jits; out[] are its results. */
 static BELL_MUST_CHECK bell_status
-run_chunk(struct bell_lm_session *s, size_t left, size_t n, int32_t *room)
+run_chunk(struct bell_lm_session *s, size_t left, size_t n, int which,
+          int32_t *room, struct bell_tensor **out)
 {
     size_t count = s->n_sequences * n;
     const int64_t shape[] = {s->n_sequences,
-                             n > 1 ? s->n_dim.word : (int64_t)1};
+                             which ? s->n_dim.word : (int64_t)1};
     int32_t *tokens = room, *places = room + count;
-    struct bell_tensor *in[2], *out[2];
+    struct bell_tensor *in[2];
 
     fill_chunk(s, left, n, tokens, places);
     BELL_TRY(bell_symbol_set(s->ctx, s->past_dim, s->past));
-    if (n > 1)
+    if (which)
         BELL_TRY(bell_symbol_set(s->ctx, s->n_dim, (int64_t)n));
     in[0] = bell_from_data(s->ctx, shape, 2, BELL_INT32, tokens);
     in[1] = bell_from_data(s->ctx, shape, 2, BELL_INT32, places);
-    BELL_TRY(bell_jit_call(s->jit[n > 1], in, out));
-    keep_results(s, out);
+    BELL_TRY(bell_jit_call(s->jit[which], in, out));
     note_chunk(s, left, n, places);
     return BELL_OK;
 }
@@ -427,6 +447,7 @@ run_chunks(struct bell_lm_session *s, size_t left)
 {
     size_t n = left < (size_t)s->chunk ? left : (size_t)s->chunk;
     int32_t *room = host_calloc(2 * n * s->n_sequences, sizeof(*room));
+    struct bell_tensor *out[3];
     bell_status status = BELL_OK, ended;
 
     if (!room)
@@ -436,7 +457,9 @@ run_chunks(struct bell_lm_session *s, size_t left)
         status = bell_scope_begin(s->ctx);
         if (status != BELL_OK)
             break;
-        status = run_chunk(s, left, n, room);
+        status = run_chunk(s, left, n, n > 1, room, out);
+        if (status == BELL_OK)
+            keep_results(s, out, 0);
         ended = bell_scope_end(s->ctx);
         status = status == BELL_OK ? ended : status;
     }
@@ -465,6 +488,44 @@ bell_lm_run(struct bell_lm_session *s)
                          left, (long long)(s->context - s->past),
                          (long long)s->context);
     return run_chunks(s, left);
+}
+
+bell_status
+lm_session_run_all(struct bell_lm_session *s, uint32_t sequence, int32_t *out,
+                   struct bell_tensor **out_results)
+{
+    const struct lm_sequence *q = &s->sequences[sequence];
+    size_t n = q->n - q->n_done, count = s->n_sequences * n, i;
+    int32_t *room = host_calloc(2 * count, sizeof(*room));
+    bell_status status = BELL_OK;
+
+    if (!room)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for %zu tokens", n);
+    if ((int64_t)n > s->context - s->past)
+        status = bell_fail(
+            BELL_BAD_STATE, "%zu slots are needed, %lld of %lld are free", n,
+            (long long)(s->context - s->past), (long long)s->context);
+    if (status == BELL_OK)
+        status = make_lm_jit(s, 2);
+    if (status == BELL_OK)
+        status = run_chunk(s, n, n, 2, room, out_results);
+    if (status == BELL_OK)
+        status = bell_read(out_results[1], room, count * sizeof(*room));
+    for (i = 0; status == BELL_OK && i < n; i++)
+        out[i] = room[sequence * n + i];
+    host_free(room);
+    return status;
+}
+
+void
+lm_session_take(struct bell_lm_session *s, uint32_t sequence,
+                struct bell_tensor **results, int64_t i)
+{
+    uint32_t k;
+
+    for (k = 0; k < s->n_sequences; k++)
+        s->sequences[k].has_logits = k == sequence;
+    keep_results(s, results, i);
 }
 
 /* ---- going back ---- */
@@ -590,4 +651,24 @@ bell_lm_logits(struct bell_lm_session *session, uint32_t sequence, float *out,
     BELL_TRY(lm_session_read(session, sequence, &logits));
     memcpy(out, logits, n * sizeof(*out));
     return BELL_OK;
+}
+
+bell_status
+bell_lm_hidden(struct bell_lm_session *session, uint32_t sequence, float *out,
+               size_t n)
+{
+    struct lm_sequence *q;
+    bell_status status, ended;
+
+    BELL_TRY(lm_session_find(__func__, session, sequence, &q));
+    if (!out || n != (size_t)session->lm->config.dim)
+        return bell_fail(out ? BELL_BAD_VALUE : BELL_BAD_MISSING,
+                         "bell_lm_hidden: %zu numbers at %p; the model's "
+                         "states have %lld",
+                         n, (void *)out, (long long)session->lm->config.dim);
+    BELL_TRY(bell_scope_begin(session->ctx));
+    status = bell_read(bell_select(session->hidden, 0, sequence), out,
+                       n * sizeof(*out));
+    ended = bell_scope_end(session->ctx);
+    return status == BELL_OK ? ended : status;
 }

@@ -25,11 +25,15 @@ struct bell_lm_session {
     int64_t context, chunk; /* slots; most tokens of a chunk */
     int64_t past;           /* slots that are used */
     struct bell_dim past_dim, n_dim;
-    int32_t *places;         /* owned: the cache's, as the host knows them */
-    struct bell_jit *jit[2]; /* of a token of each, and of chunks */
-    struct bell_tensor *logits, *likeliest; /* of the last run; or NULL */
-    float *host_logits;                     /* owned: those, when read */
-    int32_t *host_likeliest;                /* owned */
+    int32_t *places; /* owned: the cache's, as the host knows them */
+    /* of a token of each, of chunks, and of chunks with all logits, which is
+     * made when it is needed */
+    struct bell_jit *jit[3];
+    /* of the last run, or NULL: (sequences, tokens), (sequences), (sequences,
+     * dim) */
+    struct bell_tensor *logits, *likeliest, *hidden;
+    float *host_logits;      /* owned: those, when read */
+    int32_t *host_likeliest; /* owned */
     bool is_read, is_likeliest_read;
     uint32_t *by_rank; /* owned: room for choices */
     float *scores;     /* owned: the same */
@@ -50,5 +54,16 @@ BELL_MUST_CHECK bell_status lm_session_read(struct bell_lm_session *session,
 /* The likeliest token, -1 where a logit is not finite. */
 BELL_MUST_CHECK bell_status lm_session_likeliest(
     struct bell_lm_session *session, uint32_t sequence, int32_t *out);
+
+/* Computes what a sequence alone was fed, two tokens or more and no more than a
+ * chunk. out[i]: the likeliest token behind each of them; out_results[]: the
+ * jit's results, of the innermost scope. lm_session_take comes next. */
+BELL_MUST_CHECK bell_status
+lm_session_run_all(struct bell_lm_session *session, uint32_t sequence,
+                   int32_t *out, struct bell_tensor **out_results);
+/* The sequence ends in token i of that run, and has its logits; no other has
+ * some. */
+void lm_session_take(struct bell_lm_session *session, uint32_t sequence,
+                     struct bell_tensor **results, int64_t i);
 
 #endif

@@ -3,12 +3,13 @@
 family with random weights: logits of prompts, and 200 tokens of greedy text.
 
 usage: compare.py LIBDOORBELL.so [--kinds A,B] [--tokens N] [--seed S]
-                  [--device DEVICE]
+                  [--device DEVICE] [--type TYPE]
 Needs `pip install torch transformers gguf`. For each family the model is saved
 as a folder and as GGUF. Logits are compared behind prompts of several lengths,
 by chunks of 32, in relation to the greatest; texts token by token. A token may
 differ where transformers' own two likeliest are nearer than the difference of
 the logits: then the comparison goes on with its token, and the line says so.
+--type: matrices are of that type in GGUF, and rounded to it everywhere.
 """
 import argparse
 import os
@@ -99,6 +100,7 @@ def main():
     parser.add_argument('--tokens', type=int, default=200)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--device', default='CPU')
+    parser.add_argument('--type', choices=kinds.TYPES)
     args = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
@@ -107,6 +109,8 @@ def main():
     bad = 0
     for kind in args.kinds.split(',') if args.kinds else kinds.KINDS:
         model = kinds.make(kind, args.seed)
+        if args.type:
+            kinds.quantise(model, kind, args.type)
         long_rope = kind == 'phi3-long'
         rng = random.Random(args.seed)
         prompt = [rng.randrange(3, kinds.VOCAB)
@@ -114,10 +118,13 @@ def main():
         judged = judge_text(model, prompt, args.tokens)
         with tempfile.TemporaryDirectory() as folder:
             paths = {'folder': os.path.join(folder, 'hf')}
-            kinds.folder_of(model, paths['folder'])
+            if kind == 'gpt-oss' and args.type == 'MXFP4':
+                kinds.mxfp4_folder_of(model, paths['folder'])
+            else:
+                kinds.folder_of(model, paths['folder'])
             if kinds.KINDS[kind][2]:
                 paths['gguf'] = os.path.join(folder, 'model.gguf')
-                kinds.gguf_of(model, kind, paths['gguf'])
+                kinds.gguf_of(model, kind, paths['gguf'], args.type)
             for name, path in paths.items():
                 bell = Bell(args.library, args.device)
                 try:

@@ -240,8 +240,7 @@ def gguf_of(model, kind, path, quantise=None):
                 tensors[f'blk.{layer}.{own}'] = part
     for name, value in tensors.items():
         value = numpy.ascontiguousarray(value)
-        if quantise and value.ndim > 1 and 'norm' not in name and \
-                'inp' not in name and 'bias' not in name:
+        if quantise and is_quantised(name, value):
             kind_of = gguf.GGMLQuantizationType[quantise]
             w.add_tensor(name, gguf.quantize(value, kind_of),
                          raw_dtype=kind_of)
@@ -256,3 +255,62 @@ def gguf_of(model, kind, path, quantise=None):
 def folder_of(model, path):
     os.makedirs(path, exist_ok=True)
     model.save_pretrained(path)
+
+
+# Types of matrices that the gguf package writes and whose blocks fit.
+TYPES = ('F16', 'BF16', 'Q8_0', 'Q5_1', 'MXFP4')
+
+
+def quantised(value, name):
+    """What a matrix is once it was written in blocks."""
+    kind = gguf.GGMLQuantizationType[name]
+    return gguf.dequantize(gguf.quantize(numpy.ascontiguousarray(value), kind),
+                           kind).astype('f4')
+
+
+def quantise(model, kind, name):
+    """Rounds the model's matrices as gguf_of writes them."""
+    swapped = KINDS[kind][2] == 'gpt-oss'
+    with torch.no_grad():
+        for own, p in model.named_parameters():
+            if not is_quantised(own, p):
+                continue
+            value = p.numpy()
+            if swapped and 'experts' in own:
+                value = quantised(value.swapaxes(1, 2), name).swapaxes(1, 2)
+            else:
+                value = quantised(value, name)
+            p.copy_(torch.from_numpy(numpy.ascontiguousarray(value)))
+
+
+def is_quantised(name, value):
+    return value.ndim > 1 and not any(
+        part in name for part in ('norm', 'bias', 'router', 'mlp.gate.weight',
+                                  'inp'))
+
+
+def mxfp4_folder_of(model, path):
+    """gpt-oss as its makers save it: experts in blocks and scales."""
+    import json
+
+    from safetensors.torch import load_file, save_file
+    folder_of(model, path)
+    file = os.path.join(path, 'model.safetensors')
+    tensors = load_file(file)
+    for name in list(tensors):
+        if not name.endswith(('experts.gate_up_proj', 'experts.down_proj')):
+            continue
+        value = tensors.pop(name).numpy().swapaxes(1, 2)
+        data = gguf.quantize(numpy.ascontiguousarray(value),
+                             gguf.GGMLQuantizationType.MXFP4)
+        data = data.reshape(*value.shape[:2], -1, 17)
+        low, high = data[..., 1:] & 15, data[..., 1:] >> 4
+        q = numpy.concatenate([low, high], -1) # in order
+        tensors[name + '_blocks'] = torch.from_numpy(
+            (q[..., 0::2] | q[..., 1::2] << 4).copy())
+        tensors[name + '_scales'] = torch.from_numpy(data[..., 0].copy())
+    save_file(tensors, file)
+    config = json.load(open(os.path.join(path, 'config.json')))
+    config['quantization_config'] = {'quant_method': 'mxfp4',
+                                     'modules_to_not_convert': ['lm_head']}
+    json.dump(config, open(os.path.join(path, 'config.json'), 'w'))

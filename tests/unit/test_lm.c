@@ -215,6 +215,71 @@ test_feed_text(void **state)
     end(&f);
 }
 
+/* ---- drafts ---- */
+
+/* The same tokens as one by one, with the model as its own draft and with
+ * another, also beside a second sequence. */
+static void
+test_speculate(void **state)
+{
+    struct bell_lm_session *session, *draft;
+    struct bell_lm *other;
+    struct tiny_lm small;
+    int32_t want[24], got[8];
+    float hidden[TINY_DIM], before[TINY_TOKENS], after[TINY_TOKENS];
+    struct fixture f;
+    size_t n, n_got, n_runs, i, own;
+
+    (void)state;
+    begin(&f, &kinds[1]);
+    small = f.tiny;
+    small.seed = 6;
+    assert_true(tiny_write(&small, f.path, NULL, NULL, false));
+    assert_int_equal(bell_lm_open(f.ctx, f.path, NULL, &other), BELL_OK);
+    session = open_session(f.lm, 2, 60, 8);
+    feed(session, 1, 0, 5);
+    assert_int_equal(bell_lm_run(session), BELL_OK);
+    for (i = 0; i < 24; i++) {
+        assert_int_equal(bell_lm_choose(session, 1, NULL, &want[i]), BELL_OK);
+        assert_int_equal(bell_lm_feed(session, 1, &want[i], 1), BELL_OK);
+        assert_int_equal(bell_lm_run(session), BELL_OK);
+    }
+    assert_int_equal(bell_lm_logits(session, 1, before, TINY_TOKENS), BELL_OK);
+    assert_int_equal(bell_lm_hidden(session, 1, hidden, TINY_DIM), BELL_OK);
+    for (own = 0; own < 2; own++) {
+        draft = open_session(own ? f.lm : other, 2, 60, 8);
+        assert_int_equal(bell_lm_rewind(session, 0, 0), BELL_OK);
+        assert_int_equal(bell_lm_rewind(session, 1, 0), BELL_OK);
+        feed(session, 0, 0, 3);
+        feed(session, 1, 0, 5);
+        assert_int_equal(bell_lm_run(session), BELL_OK);
+        for (n = 0, n_runs = 0; n < 24; n += n_got, n_runs++) {
+            uint32_t most = n + 5 <= 24 ? 4 : 1;
+
+            assert_int_equal(
+                bell_lm_speculate(session, draft, 1, most, got, &n_got),
+                BELL_OK);
+            assert_in_range(n_got, 1, most + 1);
+            for (i = 0; i < n_got && n + i < 24; i++)
+                assert_int_equal(got[i], want[n + i]);
+            assert_int_equal(bell_lm_length(session, 1), 5 + n + n_got);
+        }
+        if (own)
+            assert_true(n_runs <= 7);
+        assert_int_equal(bell_lm_rewind(session, 1, 5 + 23), BELL_OK);
+        assert_int_equal(bell_lm_feed(session, 1, &want[23], 1), BELL_OK);
+        assert_int_equal(bell_lm_run(session), BELL_OK);
+        assert_int_equal(bell_lm_logits(session, 1, after, TINY_TOKENS),
+                         BELL_OK);
+        for (i = 0; i < TINY_TOKENS; i++)
+            assert_float_equal(before[i], after[i], 1e-5);
+        bell_lm_session_destroy(draft);
+    }
+    bell_lm_session_destroy(session);
+    bell_lm_close(other);
+    end(&f);
+}
+
 /* ---- choices ---- */
 
 static int32_t
@@ -415,6 +480,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logits),
         cmocka_unit_test(test_feed_text),
+        cmocka_unit_test(test_speculate),
         cmocka_unit_test(test_choices),
         cmocka_unit_test(test_refused_files),
         cmocka_unit_test(test_refused_calls),
