@@ -106,7 +106,7 @@ check_lm_sizes(const struct lm_source *s, const struct lm_config *c)
                          (long long)c->context);
     if (c->n_heads < 1 || c->n_heads > LM_SIZE_MAX || c->n_kv < 1 ||
         c->n_kv > c->n_heads || c->n_heads % c->n_kv != 0 || c->head < 1 ||
-        c->head > LM_SIZE_MAX || c->rope_dims < 2 || c->rope_dims > c->head ||
+        c->head > LM_HEAD_MAX || c->rope_dims < 2 || c->rope_dims > c->head ||
         c->rope_dims % 2 != 0 || c->n_heads * c->head > LM_SIZE_MAX)
         return bell_fail(BELL_E_IO,
                          "%s: %lld heads of %lld, %lld of keys, of which %lld "
@@ -414,6 +414,11 @@ read_rotation(struct lm_source *s, struct lm_config *c)
     double local;
 
     part = rope_float(s, NULL, "", "partial_rotary_factor", part);
+    if (!(part > 0 && part <= 1))
+        return bell_fail(BELL_E_IO,
+                         "%s: partial_rotary_factor is %g; it must be above 0 "
+                         "and at most 1",
+                         s->path, part);
     c->rope_dims = int_of_key(s, "rope.dimension_count", NULL,
                               (int64_t)((double)c->head * part));
     BELL_TRY(check_lm_sizes(s, c));

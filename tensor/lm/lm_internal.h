@@ -21,6 +21,7 @@
 /* Beyond these there is not such a model; products of three stay far below
  * 2^63. */
 #define LM_SIZE_MAX    (1 << 20)
+#define LM_HEAD_MAX    8192
 #define LM_TOKENS_MAX  (1 << 22)
 #define LM_LAYERS_MAX  1024
 #define LM_EXPERTS_MAX 4096

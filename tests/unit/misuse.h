@@ -130,7 +130,7 @@ misuse_pointer(const struct misuse *m, uint32_t i, const void *pointer)
 }
 
 #include "misuse_calls.h"
-#include "tiny_lm.h"
+#include "tests/unit/tiny_lm.h"
 
 /* A model with an output that is its input, "x"; NULL: it cannot be
  * opened. */

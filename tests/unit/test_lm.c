@@ -16,7 +16,7 @@
 #include "base/bits.h"
 #include "base/status.h"
 #include "doorbell/lm.h"
-#include "tiny_lm.h"
+#include "tests/unit/tiny_lm.h"
 
 static const struct tiny_kind kinds[] = {
     {.family = "llama", .rotates_neighbours = true},
@@ -181,6 +181,93 @@ test_logits(void **state)
         check_batch(&f);
         end(&f);
     }
+}
+
+/* ---- folders ---- */
+
+static void
+remove_folder(const char *folder)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "%s/config.json", folder);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/model.safetensors", folder);
+    unlink(path);
+    rmdir(folder);
+}
+
+static void
+test_folders(void **state)
+{
+    char folder[] = "/tmp/lm-XXXXXX";
+    size_t i;
+
+    (void)state;
+    if (!BELL_HAVE_CJSON)
+        skip();
+    assert_non_null(mkdtemp(folder));
+    for (i = 0; i < ARRAY_LEN(kinds); i++) {
+        struct fixture f = {.tiny = {kinds[i], 5}};
+
+        f.tiny.kind.rotates_neighbours = f.tiny.kind.has_freqs = false;
+        assert_true(tiny_write_folder(&f.tiny, folder, NULL));
+        assert_int_equal(bell_context_create("CPU", &f.ctx), BELL_OK);
+        assert_int_equal(bell_lm_open(f.ctx, folder, NULL, &f.lm), BELL_OK);
+        check_one(&f);
+        bell_lm_close(f.lm);
+        bell_context_destroy(f.ctx);
+    }
+    remove_folder(folder);
+}
+
+/* A key that changes numbers is refused by its name; one that does not, is
+ * not. */
+static void
+test_folder_keys(void **state)
+{
+    static const struct {
+        const char *line, *name; /* NULL: it makes no difference */
+    } keys[] = {
+        {"\"attention_dropout\": 0.1", NULL},
+        {"\"torch_dtype\": \"bfloat16\"", NULL},
+        {"\"attention_bias\": false", NULL},
+        {"\"odd_scale\": null", NULL},
+        {"\"odd_scale\": 0.5", "odd_scale"},
+        {"\"attention_bias\": true", "attention_bias"},
+        {"\"is_encoder_decoder\": true", "is_encoder_decoder"},
+        {"\"hidden_act\": \"xielu\"", "xielu"},
+        {"\"rope_parameters\": {\"rope_type\": \"dynamic\"}", "dynamic"},
+        {"\"rope_parameters\": {\"odd\": 2}", "rope_parameters.odd"},
+        {"\"layer_types\": [\"chunked_attention\"]", "chunked_attention"},
+        {"\"quantization_config\": {\"quant_method\": \"awq\"}", "awq"},
+        {"\"num_experts\": 4", "experts"},
+    };
+    char folder[] = "/tmp/lm-XXXXXX";
+    struct bell_context *ctx;
+    struct bell_lm *lm;
+    size_t i;
+
+    (void)state;
+    if (!BELL_HAVE_CJSON)
+        skip();
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(bell_context_create("CPU", &ctx), BELL_OK);
+    for (i = 0; i < ARRAY_LEN(keys); i++) {
+        const struct tiny_lm tiny = {{.family = "llama"}, 5};
+
+        assert_true(tiny_write_folder(&tiny, folder, keys[i].line));
+        if (!keys[i].name) {
+            assert_int_equal(bell_lm_open(ctx, folder, NULL, &lm), BELL_OK);
+            bell_lm_close(lm);
+            continue;
+        }
+        assert_int_not_equal(bell_lm_open(ctx, folder, NULL, &lm), BELL_OK);
+        if (!strstr(bell_error_last()->message, keys[i].name))
+            fail_msg("%s: %s", keys[i].line, bell_error_last()->message);
+    }
+    bell_context_destroy(ctx);
+    remove_folder(folder);
 }
 
 /* What a text has in common with the one before is not computed again. */
@@ -479,6 +566,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_folder_keys),
         cmocka_unit_test(test_feed_text),
         cmocka_unit_test(test_speculate),
         cmocka_unit_test(test_choices),

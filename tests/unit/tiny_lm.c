@@ -1,4 +1,4 @@
-#include "tiny_lm.h"
+#include "tests/unit/tiny_lm.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -226,7 +226,7 @@ tiny_logits(const struct tiny_lm *lm, const int32_t *tokens, size_t n,
 struct writer {
     FILE *file;
     uint64_t at; /* of the next tensor's data */
-    bool is_data, damages;
+    bool is_data, damages, is_hf;
     const struct tiny_lm *lm;
     uint64_t n_tensors;
 };
@@ -257,6 +257,55 @@ put_text(struct writer *w, const char *text)
     put(w, text, strlen(text));
 }
 
+/* transformers' name of a tensor. */
+static const char *
+hf_name(const struct tiny_lm *lm, const char *name)
+{
+    static const char *const names[][2] = {
+        {"token_embd", "embed_tokens"},
+        {"output_norm", "norm"},
+        {"attn_norm", "input_layernorm"},
+        {"attn_q", "self_attn.q_proj"},
+        {"attn_k", "self_attn.k_proj"},
+        {"attn_v", "self_attn.v_proj"},
+        {"attn_output", "self_attn.o_proj"},
+        {"attn_q_norm", "self_attn.q_norm"},
+        {"attn_k_norm", "self_attn.k_norm"},
+        {"ffn_gate", "mlp.gate_proj"},
+        {"ffn_up", "mlp.up_proj"},
+        {"ffn_down", "mlp.down_proj"},
+        {"post_attention_norm", "post_attention_layernorm"},
+        {"post_ffw_norm", "post_feedforward_layernorm"},
+    };
+    size_t i;
+
+    for (i = 0; i < ARRAY_LEN(names); i++) {
+        if (strcmp(names[i][0], name) == 0)
+            return names[i][1];
+    }
+    return lm->kind.is_sandwich ? "pre_feedforward_layernorm"
+                                : "post_attention_layernorm";
+}
+
+/* An entry of safetensors' header. */
+static void
+put_hf_entry(struct writer *w, int layer, const char *name, const char *end,
+             size_t rows, size_t columns)
+{
+    size_t n = rows * (columns ? columns : 1) * 4;
+    char prefix[32] = "model.", shape[48];
+
+    if (layer >= 0)
+        snprintf(prefix, sizeof(prefix), "model.layers.%d.", layer);
+    snprintf(shape, sizeof(shape), columns ? "%zu,%zu" : "%zu", rows, columns);
+    fprintf(w->file,
+            "%s\"%s%s%s\":{\"dtype\":\"F32\",\"shape\":[%s],"
+            "\"data_offsets\":[%llu,%llu]}",
+            w->n_tensors++ ? "," : "{", prefix, hf_name(w->lm, name), end,
+            shape, (unsigned long long)w->at, (unsigned long long)(w->at + n));
+    w->at += n;
+}
+
 /* Its entry, or its data. */
 static void
 put_tensor(struct writer *w, int layer, const char *name, const char *end,
@@ -270,6 +319,10 @@ put_tensor(struct writer *w, int layer, const char *name, const char *end,
     snprintf(whole, sizeof(whole), "%s%s", name, end);
     if (layer >= 0)
         snprintf(whole, sizeof(whole), "blk.%d.%s%s", layer, name, end);
+    if (w->is_hf && !w->is_data) {
+        put_hf_entry(w, layer, name, end, rows, columns);
+        return;
+    }
     if (!w->is_data) {
         put_text(w, whole);
         put_u32(w, columns ? 2 : 1);
@@ -286,9 +339,11 @@ put_tensor(struct writer *w, int layer, const char *name, const char *end,
 
         if (w->damages && i == 1 && strcmp(own, "output_norm") == 0)
             x = NAN;
+        if (w->is_hf && w->lm->kind.is_sandwich && is_norm(own))
+            x -= 1; /* there norms are 1 + weight */
         put(w, &x, sizeof(x));
     }
-    for (i = n; w->is_data && i % 8; i++)
+    for (i = n; w->is_data && !w->is_hf && i % 8; i++)
         put_u32(w, 0);
     w->at += (n * 4 + 31) / 32 * 32;
 }
@@ -399,5 +454,69 @@ tiny_write(const struct tiny_lm *lm, const char *path, const char *more_tensor,
     put_tensors(&w, more_tensor);
     fseek(w.file, 8, SEEK_SET);
     put_u64(&w, w.n_tensors);
+    return fclose(w.file) == 0;
+}
+
+static bool
+write_config(const struct tiny_lm *lm, const char *path, const char *more_key)
+{
+    const struct tiny_kind *kind = &lm->kind;
+    FILE *file = fopen(path, "w");
+
+    if (!file)
+        return false;
+    fprintf(file,
+            "{\"model_type\": \"%s\", \"hidden_size\": %d,\n"
+            "\"intermediate_size\": %d, \"num_hidden_layers\": %d,\n"
+            "\"num_attention_heads\": %d, \"num_key_value_heads\": %d,\n"
+            "\"head_dim\": %d, \"max_position_embeddings\": %d,\n"
+            "\"vocab_size\": %d, \"rms_norm_eps\": 1e-5,\n"
+            "\"rope_theta\": 10000.0, \"tie_word_embeddings\": true,\n"
+            "\"architectures\": [\"Tiny\"], \"rope_scaling\": null,\n",
+            kind->family, TINY_DIM, TINY_HIDDEN, TINY_LAYERS, TINY_HEADS,
+            TINY_KV, TINY_HEAD, TINY_CONTEXT, TINY_TOKENS);
+    if (kind->is_sandwich)
+        fprintf(file,
+                "\"hidden_activation\": \"gelu_pytorch_tanh\",\n"
+                "\"query_pre_attn_scalar\": %d,\n",
+                TINY_HEAD);
+    if (kind->attention_cap > 0)
+        fprintf(file,
+                "\"attn_logit_softcapping\": %g,\n"
+                "\"final_logit_softcapping\": %g,\n",
+                kind->attention_cap, kind->logit_cap);
+    if (kind->period)
+        fprintf(file, "\"layer_types\": [\"sliding_attention\", "
+                      "\"full_attention\", \"sliding_attention\", "
+                      "\"full_attention\"],\n");
+    if (more_key)
+        fprintf(file, "%s,\n", more_key);
+    fprintf(file, "\"sliding_window\": %d}\n", kind->window);
+    return fclose(file) == 0;
+}
+
+bool
+tiny_write_folder(const struct tiny_lm *lm, const char *folder,
+                  const char *more_key)
+{
+    struct writer w = {.lm = lm, .is_hf = true};
+    char path[256];
+    uint64_t size;
+
+    snprintf(path, sizeof(path), "%s/config.json", folder);
+    if (!write_config(lm, path, more_key))
+        return false;
+    snprintf(path, sizeof(path), "%s/model.safetensors", folder);
+    w.file = fopen(path, "wb");
+    if (!w.file)
+        return false;
+    put_u64(&w, 0);
+    put_tensors(&w, NULL);
+    put(&w, "}", 1);
+    size = (uint64_t)ftell(w.file) - 8;
+    w.is_data = true;
+    put_tensors(&w, NULL);
+    fseek(w.file, 0, SEEK_SET);
+    put_u64(&w, size);
     return fclose(w.file) == 0;
 }

@@ -38,5 +38,11 @@ void tiny_logits(const struct tiny_lm *lm, const int32_t *tokens, size_t n,
  * has a NaN. False: it cannot. */
 bool tiny_write(const struct tiny_lm *lm, const char *path,
                 const char *more_tensor, const char *more_key, bool damages);
+/* Writes config.json and model.safetensors into a folder that is there, under
+ * transformers' names; `more_key`: as a line of the configuration, or NULL. The
+ * kind rotates halves, and has neither freqs nor a period other than 2. False:
+ * it cannot. */
+bool tiny_write_folder(const struct tiny_lm *lm, const char *folder,
+                       const char *more_key);
 
 #endif
