@@ -8,9 +8,6 @@
 #include "doorbell/jit.h"
 #include "doorbell/module.h"
 
-/* The most inputs, and results, of a captured function. */
-#define MOST_TENSORS 64
-
 struct py_jit {
     PyObject_HEAD struct bell_jit *jit; /* NULL: not made */
     struct py_context *context;
@@ -52,25 +49,33 @@ take_back(PyObject *list)
     Py_XDECREF(list);
 }
 
-/* Whether an object is a list of at most MOST_TENSORS Tensors. */
+/* Whether an object is a list of Tensors. */
 static bool
 is_tensor_list(PyObject *list)
 {
-    Py_ssize_t n = PyList_Check(list) ? PyList_Size(list) : MOST_TENSORS + 1, i;
+    Py_ssize_t n = PyList_Check(list) ? PyList_Size(list) : -1, i;
 
-    if (n > MOST_TENSORS) {
-        PyErr_Format(PyExc_ValueError,
-                     "jit: at most %d inputs and %d results are possible",
-                     MOST_TENSORS, MOST_TENSORS);
-        return false;
-    }
-    for (i = 0; i < n; i++) {
-        if (!py_is_tensor(PyList_GetItem(list, i))) {
-            PyErr_SetString(PyExc_TypeError, "jit: tensors are expected");
-            return false;
-        }
-    }
-    return true;
+    for (i = 0; i < n && py_is_tensor(PyList_GetItem(list, i)); i++)
+        ;
+    if (i == n)
+        return true;
+    PyErr_SetString(PyExc_TypeError, "jit: a list of tensors is expected");
+    return false;
+}
+
+/* Handles of a list of Tensors, and `n_more` beside them; owned. */
+static struct bell_tensor **
+list_handles(PyObject *list, Py_ssize_t n_more)
+{
+    Py_ssize_t n = PyList_Size(list), i;
+    struct bell_tensor **handles =
+        calloc((size_t)(n + n_more) + 1, sizeof(struct bell_tensor *));
+
+    for (i = 0; handles && i < n; i++)
+        handles[i] = py_tensor_of(PyList_GetItem(list, i))->handle;
+    if (!handles)
+        PyErr_NoMemory();
+    return handles;
 }
 
 /* The function gives a list of Tensors. Where n_out is not known yet, that is
@@ -81,11 +86,14 @@ run_function(struct bell_context *ctx, void *user,
 {
     struct py_jit *j = user;
     PyGILState_STATE state = PyGILState_Ensure();
-    PyObject *list = lend_inputs(j, in), *results;
+    unsigned int n_callbacks = j->context->n_callbacks;
+    PyObject *list, *results;
     bell_status status = BELL_E_INVALID;
     Py_ssize_t n = -1, i;
 
     (void)ctx;
+    j->context->n_callbacks = 0; /* tensors are the capture's */
+    list = lend_inputs(j, in);
     results =
         list ? PyObject_CallFunctionObjArgs(j->function, list, NULL) : NULL;
     if (results && is_tensor_list(results))
@@ -103,6 +111,7 @@ run_function(struct bell_context *ctx, void *user,
     }
     Py_XDECREF(results);
     take_back(list);
+    j->context->n_callbacks = n_callbacks;
     PyGILState_Release(state);
     return status;
 }
@@ -122,11 +131,10 @@ new_jit(PyTypeObject *type, PyObject *args, PyObject *named)
                           &n_out) ||
         py_enter((struct py_context *)context) < 0)
         return NULL;
-    if (n_in < 0 || n_in > MOST_TENSORS || n_out > MOST_TENSORS)
+    if (n_in < 0 || n_in > INT32_MAX || n_out > INT32_MAX)
         return PyErr_Format(PyExc_ValueError,
-                            "jit: at most %d inputs and %d results are "
-                            "possible",
-                            MOST_TENSORS, MOST_TENSORS);
+                            "jit: %zd inputs and %zd results are not possible",
+                            n_in, n_out);
     made = PyObject_GC_New(struct py_jit, type);
     if (!made)
         return NULL;
@@ -206,10 +214,10 @@ static PyObject *
 call_jit(PyObject *self, PyObject *inputs)
 {
     struct py_jit *j = (struct py_jit *)self;
-    struct bell_tensor *handles[MOST_TENSORS], *out[MOST_TENSORS];
+    struct bell_tensor **handles, **out;
+    PyObject *made = NULL;
     struct py_blocked blocked;
     bell_status status;
-    Py_ssize_t i;
 
     if (!is_tensor_list(inputs))
         return NULL;
@@ -217,22 +225,24 @@ call_jit(PyObject *self, PyObject *inputs)
         PyErr_SetString(PyExc_ValueError, "jit: other inputs than before");
         return NULL;
     }
-    for (i = 0; i < j->n_in; i++)
-        handles[i] = py_tensor_of(PyList_GetItem(inputs, i))->handle;
-    if (py_enter(j->context) < 0)
-        return NULL;
+    handles = list_handles(inputs, j->n_out < 0 ? 0 : j->n_out);
+    if (!handles || py_enter(j->context) < 0)
+        goto end;
+    out = handles + j->n_in;
     blocked = py_block(j->context);
     status = bell_jit_call(j->jit, handles, out);
     py_unblock(&blocked);
     if (j->n_out < 0 && j->counted >= 0 && !PyErr_Occurred()) {
         bell_error_clear();
-        return PyLong_FromSsize_t(j->counted);
-    }
-    if (PyErr_Occurred()) { /* the function's own */
+        made = PyLong_FromSsize_t(j->counted);
+    } else if (PyErr_Occurred()) { /* the function's own */
         bell_error_clear();
-        return NULL;
+    } else if (py_check(status) == 0) {
+        made = wrap_outputs(j, out);
     }
-    return py_check(status) < 0 ? NULL : wrap_outputs(j, out);
+end:
+    free(handles);
+    return made;
 }
 
 static PyObject *
@@ -277,13 +287,12 @@ save_jit(PyObject *self, PyObject *args)
 {
     struct py_jit *j = (struct py_jit *)self;
     struct bell_jit_save_desc desc = {.struct_size = sizeof(desc)};
-    struct bell_tensor *handles[MOST_TENSORS];
+    struct bell_tensor **handles = NULL;
     const char **targets = NULL, **in_names = NULL, **out_names = NULL;
     PyObject *inputs, *target_list, *in_list, *out_list;
     const char *path;
     unsigned long long n_steps;
     bell_status status = BELL_OK;
-    Py_ssize_t i;
     int done = -1;
 
     if (!PyArg_ParseTuple(args, "sO!O!O!O!K:save", &path, &PyList_Type, &inputs,
@@ -294,11 +303,11 @@ save_jit(PyObject *self, PyObject *args)
     targets = texts_of(target_list);
     in_names = targets ? texts_of(in_list) : NULL;
     out_names = in_names ? texts_of(out_list) : NULL;
-    if (out_names && is_tensor_list(inputs) && PyList_Size(inputs) == j->n_in) {
+    if (out_names && is_tensor_list(inputs) && PyList_Size(inputs) == j->n_in)
+        handles = list_handles(inputs, 0);
+    if (handles) {
         struct py_blocked blocked;
 
-        for (i = 0; i < j->n_in; i++)
-            handles[i] = py_tensor_of(PyList_GetItem(inputs, i))->handle;
         desc.targets = targets;
         desc.n_targets = (uint32_t)PyList_Size(target_list);
         desc.in_names = PyList_Size(in_list) ? in_names : NULL;
@@ -309,6 +318,7 @@ save_jit(PyObject *self, PyObject *args)
         py_unblock(&blocked);
         done = py_check(status);
     }
+    free(handles);
     free(targets);
     free(in_names);
     free(out_names);
@@ -324,7 +334,7 @@ save_jit(PyObject *self, PyObject *args)
 static PyObject *
 key_of(PyObject *module, PyObject *args)
 {
-    int64_t key[MOST_TENSORS * 4];
+    int64_t key[512];
     Py_ssize_t n = PyTuple_Check(args) ? PyTuple_Size(args) : -1, i;
     size_t at = 0;
 

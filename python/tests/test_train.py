@@ -304,11 +304,21 @@ class Captured(unittest.TestCase):
             x.context.close()
         with self.assertRaises(bell.errors.StateError):
             closes(x)
-        for wrong in ([1], [x] * 65, None):
+        for wrong in ([1], [x] * 65, [], None):
             low = bell._c._Jit(lambda a, wrong=wrong: wrong, x.context, 'low', 1, 1)
-            with self.assertRaises((TypeError, ValueError)):
+            with self.assertRaises((TypeError, bell.errors.StateError)):
                 low.call([x])
         self.assertEqual(x.tolist(), [1, 2])
+
+    def test_many(self):
+        """More inputs and results than fit a list on the stack."""
+        @bell.jit
+        def double(xs):
+            return [x * 2 for x in xs]
+        for n in (100, 600):
+            xs = [bell.full((1,), i) for i in range(n)]
+            self.assertEqual([y.item() for y in double(xs)],
+                             [2 * i for i in range(n)])
 
     def test_methods(self):
         class Net:
