@@ -37,6 +37,7 @@ py_enter_slowly(struct py_context *c)
         return -1;
     }
     release_ended(c);
+    py_custom_end(c);
     return 0;
 }
 
@@ -120,6 +121,7 @@ close_context(struct py_context *c)
     thread = PyEval_SaveThread();
     bell_context_destroy(ctx);
     PyEval_RestoreThread(thread);
+    py_custom_end(c);
 }
 
 static void

@@ -155,8 +155,10 @@ py_raise_last(void)
     struct bell_error record = *bell_error_last();
     PyObject *class = py.error, *text, *made;
 
-    if (PyErr_Occurred()) /* of a callback */
+    if (PyErr_Occurred()) { /* of a callback */
+        bell_error_clear();
         return NULL;
+    }
     if (record.reason > BELL_REASON_NONE && record.reason < BELL_REASON_COUNT)
         class = py.classes[record.reason];
     text = PyUnicode_DecodeUTF8(record.message,

@@ -28,8 +28,10 @@ struct py_context {
     struct bell_tensor *error;              /* its error tensor */
     struct bell_tensor **ended;             /* to release; owned */
     size_t n_ended, cap_ended;
-    PyThread_type_lock lock; /* held while busy */
-    unsigned long owner;     /* thread that has it while busy */
+    struct py_custom *customs; /* functions that ended (custom.c); owned */
+    unsigned int n_callbacks;  /* custom functions that run */
+    PyThread_type_lock lock;   /* held while busy */
+    unsigned long owner;       /* thread that has it while busy */
     bool busy;
     bool no_grad; /* results are detached */
 };
@@ -84,7 +86,7 @@ void py_end_later(struct py_context *c, struct bell_tensor *handle);
 static inline int
 py_enter(struct py_context *c)
 {
-    if (c->busy || c->n_ended || !c->ctx)
+    if (c->busy || c->n_ended || c->customs || !c->ctx)
         return py_enter_slowly(c);
     return 0;
 }
@@ -189,6 +191,12 @@ int py_tensor_set_grad(PyObject *self, PyObject *value, void *unused);
 /* ---- jit.c ---- */
 
 int py_jit_init(PyObject *module);
+
+/* ---- custom.c: functions and kernels of the caller's ---- */
+
+int py_custom_init(PyObject *module);
+/* Lets go of the Python functions that the library released. */
+void py_custom_end(struct py_context *c);
 
 /* ---- dlpack.c ---- */
 

@@ -24,6 +24,8 @@ py_wrap(struct py_context *c, struct bell_tensor *handle)
         bell_tensor_release(handle);
         handle = detached;
     }
+    if (c->n_callbacks) /* it lives as long as this object, not as the scope */
+        bell_keep_forever(handle);
     Py_INCREF((PyObject *)c);
     made->handle = handle;
     made->context = c;

@@ -27,7 +27,8 @@ del float_inf
 
 _LAZY = {'nn': 'nn', 'optim': 'optim', 'errors': 'errors', 'xp': 'xp',
          'data': 'data', 'jit': '_jit', 'load': '_files', 'save': '_files',
-         'no_grad': '_grad', 'vjp': '_grad'}
+         'no_grad': '_grad', 'vjp': '_grad', 'custom': '_custom',
+         'kernel': '_custom', 'KernelCode': '_custom'}
 
 
 def __getattr__(name: str) -> 'Any':

@@ -6,7 +6,7 @@ import unittest
 import doorbell
 
 MODULES = ('doorbell', 'doorbell.nn', 'doorbell.optim', 'doorbell._jit',
-           'doorbell._grad', 'doorbell._files', 'doorbell.data', 'doorbell.xp',
+           'doorbell._grad', 'doorbell._custom', 'doorbell._files', 'doorbell.data', 'doorbell.xp',
            'doorbell.xp._array', 'doorbell.xp._create')
 
 
