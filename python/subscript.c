@@ -65,14 +65,17 @@ static int
 add_slice(struct subscript *s, struct py_context *c, PyObject *slice)
 {
     Py_ssize_t begin, end, step;
-    int done = add_sized_slice(s, c, slice);
+    int done;
 
-    if (done)
-        return done < 0 ? -1 : 0;
-    if (PySlice_Unpack(slice, &begin, &end, &step) < 0)
-        return -1;
-    s->items[s->n++] = bell_slice(begin, end, step);
-    return 0;
+    if (PySlice_Unpack(slice, &begin, &end, &step) == 0) {
+        s->items[s->n++] = bell_slice(begin, end, step);
+        return 0;
+    }
+    PyErr_Clear(); /* a Size is not an index */
+    done = add_sized_slice(s, c, slice);
+    if (done == 0) /* nor is there one: what Python says of it */
+        done = PySlice_Unpack(slice, &begin, &end, &step);
+    return done < 0 ? -1 : 0;
 }
 
 /* A list, an array, True or False. */
@@ -228,7 +231,8 @@ py_assign_subscript(PyObject *self, PyObject *key, PyObject *value)
         value = listed;
     }
     if (parse_subscript(&s, t->context, key) == 0) {
-        done = py_operand(t->context, value, &operand);
+        done =
+            py_operand(t->context, value, bell_dtype_of(t->handle), &operand);
         if (done > 0)
             PyErr_Format(PyExc_TypeError,
                          "a number or tensor is expected, "

@@ -571,14 +571,12 @@ dim_is_linear(const struct dim_table *t, int64_t d, uint32_t *out_symbol,
 
 /* ---- arithmetic -------------------------------------------------------- */
 
-static int64_t
-add_scaled(struct dim_table *t, int64_t a, int64_t b, int64_t c)
+/* Apart from the ways for numbers below, whose frames are small. */
+static __attribute__((noinline)) int64_t
+add_polys(struct dim_table *t, int64_t a, int64_t b, int64_t c)
 {
     const struct dim_term by = {.c = c};
     struct poly x, y;
-
-    if (dim_is_number(a) && dim_is_number(b) && dim_is_number(a + c * b))
-        return a + c * b;
 
     read_poly(t, a, &x);
     read_poly(t, b, &y);
@@ -595,28 +593,12 @@ dim_of_term(struct dim_table *t, const struct dim_term *term)
     return keep_poly(t, &p);
 }
 
-int64_t
-dim_add(struct dim_table *t, int64_t a, int64_t b)
-{
-    return add_scaled(t, a, b, 1);
-}
-
-int64_t
-dim_sub(struct dim_table *t, int64_t a, int64_t b)
-{
-    return add_scaled(t, a, b, -1);
-}
-
-int64_t
-dim_mul(struct dim_table *t, int64_t a, int64_t b)
+static __attribute__((noinline)) int64_t
+multiply_polys(struct dim_table *t, int64_t a, int64_t b)
 {
     struct poly x, y, out = {.n = 0};
-    int64_t plain;
     uint32_t i;
 
-    if (dim_is_number(a) && dim_is_number(b) &&
-        !__builtin_mul_overflow(a, b, &plain) && dim_is_number(plain))
-        return plain;
     read_poly(t, a, &x);
     read_poly(t, b, &y);
     out.bad = x.bad;
@@ -625,6 +607,33 @@ dim_mul(struct dim_table *t, int64_t a, int64_t b)
     if (y.bad)
         out.bad = y.bad;
     return keep_poly(t, &out);
+}
+
+int64_t
+dim_add(struct dim_table *t, int64_t a, int64_t b)
+{
+    if (dim_is_number(a) && dim_is_number(b) && dim_is_number(a + b))
+        return a + b;
+    return add_polys(t, a, b, 1);
+}
+
+int64_t
+dim_sub(struct dim_table *t, int64_t a, int64_t b)
+{
+    if (dim_is_number(a) && dim_is_number(b) && dim_is_number(a - b))
+        return a - b;
+    return add_polys(t, a, b, -1);
+}
+
+int64_t
+dim_mul(struct dim_table *t, int64_t a, int64_t b)
+{
+    int64_t plain;
+
+    if (dim_is_number(a) && dim_is_number(b) &&
+        !__builtin_mul_overflow(a, b, &plain) && dim_is_number(plain))
+        return plain;
+    return multiply_polys(t, a, b);
 }
 
 int64_t

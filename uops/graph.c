@@ -342,15 +342,31 @@ grow_dims_table(struct uop_graph *g)
     return true;
 }
 
+static bool
+is_dims(const struct uop_dims *dims, const int64_t *d, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; dims->n == n && i < n && dims->d[i] == d[i]; i++)
+        ;
+    return dims->n == n && i == n;
+}
+
 const struct uop_dims *
 uop_dims(struct uop_graph *g, const int64_t *d, uint32_t n)
 {
-    uint32_t hash = (uint32_t)hash_bytes(d, n * sizeof(*d), n);
+    uint64_t slot = 3u * n + (n ? (uint64_t)d[n - 1] : 0);
+    const struct uop_dims **last =
+        &g->last_dims[slot % ARRAY_LEN(g->last_dims)];
     struct uop_dims *dims;
+    uint32_t hash;
     size_t at;
 
     if (g->failed)
         return NULL;
+    if (*last && is_dims(*last, d, n)) /* most calls keep a shape */
+        return *last;
+    hash = (uint32_t)hash_bytes(d, n * sizeof(*d), n);
     if ((g->n_dims + 1) * 2 > g->n_dims_table && !grow_dims_table(g)) {
         g->failed = true;
         return NULL;
@@ -358,9 +374,8 @@ uop_dims(struct uop_graph *g, const int64_t *d, uint32_t n)
     at = hash & (g->n_dims_table - 1);
     while (g->dims_table[at]) {
         const struct uop_dims *old = g->dims_table[at];
-        if (old->hash == hash && old->n == n &&
-            (n == 0 || memcmp(old->d, d, n * sizeof(*d)) == 0))
-            return old;
+        if (old->hash == hash && is_dims(old, d, n))
+            return *last = old;
         at = (at + 1) & (g->n_dims_table - 1);
     }
     dims = arena_alloc(&g->arena, sizeof(*dims) + n * sizeof(*d));
@@ -374,7 +389,7 @@ uop_dims(struct uop_graph *g, const int64_t *d, uint32_t n)
         memcpy(dims->d, d, n * sizeof(*d));
     g->dims_table[at] = dims;
     g->n_dims++;
-    return dims;
+    return *last = dims;
 }
 
 const struct uop *

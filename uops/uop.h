@@ -139,9 +139,10 @@ struct uop_graph {
     size_t n_table, n_nodes;
     const struct uop_dims **dims_table;
     size_t n_dims_table, n_dims;
-    const struct uop **nodes;       /* by id */
-    const struct uop_dims **shapes; /* by id; NULL where not stage T */
-    struct uop_bounds *bounds;      /* by id below n_bounds; full range above */
+    const struct uop_dims *last_dims[8]; /* found last, by rank and last size */
+    const struct uop **nodes;            /* by id */
+    const struct uop_dims **shapes;      /* by id; NULL where not stage T */
+    struct uop_bounds *bounds; /* by id below n_bounds; full range above */
     size_t n_bounds;
     size_t cap_nodes, cap_shapes, cap_bounds;
     /* What each node was made for, by id, where has_marks; a node that is found

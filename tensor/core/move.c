@@ -27,8 +27,11 @@ make_move(struct bell_context *ctx, enum uop_op op, const struct uop *u,
 static bool
 same_shape(const struct uop_dims *shape, const int64_t *d, uint32_t n)
 {
-    return shape->n == n &&
-           (n == 0 || memcmp(shape->d, d, n * sizeof(*d)) == 0);
+    uint32_t i;
+
+    for (i = 0; shape->n == n && i < n && shape->d[i] == d[i]; i++)
+        ;
+    return shape->n == n && i == n;
 }
 
 static const struct uop *

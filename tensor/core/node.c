@@ -266,11 +266,15 @@ align_sources(struct bell_context *ctx, const struct uop **src, uint32_t n)
 {
     const struct uop_dims *shapes[3], *shape;
     int64_t d[TN_MAX_RANK];
-    bool full = false;
+    bool full = false, as_is = true;
     uint32_t i, rank;
 
-    for (i = 0; i < n; i++)
+    for (i = 0; i < n; i++) {
         shapes[i] = tn_shape(ctx, src[i]);
+        as_is = as_is && shapes[i] == shapes[0] && !tn_peel(src[i]);
+    }
+    if (as_is)
+        return shapes[0];
     if (!tn_broadcast_shape(shapes, n, d, &rank))
         return NULL;
     shape = uop_dims(&ctx->graph, d, rank);

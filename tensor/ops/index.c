@@ -242,6 +242,8 @@ apply_slices(struct index_plan *p)
     for (i = 0; i < rank; i++) {
         const struct axis_step *s = &p->steps[i];
         int64_t size = tn_size(ctx, p->u, i), begin = s->begin, step = s->step;
+        if (s->count == size && step == 1)
+            continue;
         if (s->count == 0) {
             p->u = tn_shrink_axis(ctx, p->u, i, 0, 0);
             continue;
@@ -647,6 +649,8 @@ begin_index(const char *call, struct bell_tensor *x,
     uint32_t i;
 
     *out = tensor_at(x)->ctx->error_tensor;
+    it->n = it->n_made = p->n_axes = p->n_index =
+        0; /* the rest as it is used */
     if (!check_items(call, x, items, n) || !count_masks(call, x, items, n, it))
         return false;
     p->ctx = tensor_at(x)->ctx;
@@ -667,8 +671,8 @@ static struct bell_tensor *
 index_call(const char *call, struct bell_tensor *x,
            const struct bell_index_item *items, uint32_t n)
 {
-    struct index_plan plan = {0};
-    struct index_items it = {0};
+    struct index_plan plan;
+    struct index_items it;
     struct bell_tensor *out;
 
     if (tensor_at(x)->flags & TENSOR_ERROR)
@@ -833,8 +837,8 @@ put_call(const char *call, struct bell_tensor *x,
          struct bell_tensor *value, bool add)
 {
     const struct uop *v, *u = NULL, *places;
-    struct index_plan plan = {0};
-    struct index_items it = {0};
+    struct index_plan plan;
+    struct index_items it;
     struct bell_context *ctx;
     struct bell_tensor *out;
     int64_t d[2 * BELL_MAX_RANK];
