@@ -93,6 +93,8 @@ struct call_args {
     uint32_t n_made;
     const char *name; /* of the function */
     bool has_size;    /* the last argument is a Size, or has one in it */
+    bool has_big;     /* the last argument is an int beyond int64 */
+    bool any_big;     /* one of the arguments is that */
 };
 
 static void
@@ -150,13 +152,14 @@ convert_list(struct call_args *a, PyObject *list, struct bell_value *out,
 }
 
 static int
-convert_int(PyObject *object, struct bell_value *out)
+convert_int(struct call_args *a, PyObject *object, struct bell_value *out)
 {
     int overflow;
     long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
 
     *out =
         overflow ? bell_of_float(PyLong_AsDouble(object)) : bell_of_int(value);
+    a->has_big |= overflow != 0;
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -176,7 +179,7 @@ convert_other(struct call_args *a, PyObject *object, struct bell_value *out)
     if (PyIndex_Check(object)) {
         made = PyNumber_Index(object);
         if (made) {
-            done = convert_int(made, out);
+            done = convert_int(a, made, out);
             Py_DECREF(made);
             return done;
         }
@@ -215,7 +218,7 @@ convert(struct call_args *a, PyObject *object, struct bell_value *out,
     } else if (PyBool_Check(object)) {
         *out = bell_of_bool(object == Py_True);
     } else if (PyLong_Check(object)) {
-        return convert_int(object, out);
+        return convert_int(a, object, out);
     } else if (PyFloat_Check(object)) {
         *out = bell_of_float(PyFloat_AsDouble(object));
     } else if (PyUnicode_Check(object)) {
@@ -319,6 +322,64 @@ settle_size(struct call_args *a, const struct row *row, PyObject *object)
     return -1;
 }
 
+/* An int beyond int64 where a tensor is wanted: beside the tensor before it,
+ * but for conditions. */
+static int
+settle_big(struct call_args *a, const struct row *row, PyObject *object)
+{
+    struct bell_arg *arg = &a->args[a->n_args];
+    enum bell_dtype beside = BELL_FLOAT64;
+    struct bell_tensor *handle;
+    PyObject *made;
+    uint32_t i;
+
+    for (i = 0; i < a->n_args; i++) {
+        if (a->args[i].value.kind == BELL_VALUE_TENSOR &&
+            bell_dtype_of(a->args[i].value.tensor) != BELL_BOOL)
+            beside = bell_dtype_of(a->args[i].value.tensor);
+    }
+    if (!PyLong_Check(object) || beside > BELL_UINT64 ||
+        kind_of_arg(row, arg->name, a->n_args) != BELL_PARAM_TENSOR ||
+        a->n_made == MAX_ARGS)
+        return 0;
+    handle = py_big_int(a->context, object, beside);
+    made = handle ? py_result(a->context, handle, NULL, NULL) : NULL;
+    if (!made)
+        return -1;
+    a->made[a->n_made++] = made;
+    arg->value = bell_of_tensor(py_tensor_of(made)->handle);
+    return 0;
+}
+
+/* Numbers for a tensor of uint64, of the dtype that is given or, without one,
+ * of the first tensor: ints beyond int64 by their bits, which are not rounded.
+ */
+static int
+settle_unsigned(struct call_args *a, PyObject *const *args, uint32_t first)
+{
+    enum bell_dtype dtype = BELL_DEFAULT;
+    uint32_t i;
+
+    for (i = 0; i < a->n_args; i++) {
+        if (a->args[i].value.kind == BELL_VALUE_DTYPE)
+            dtype = a->args[i].value.dtype;
+    }
+    if (dtype == BELL_DEFAULT && a->n_args &&
+        a->args[0].value.kind == BELL_VALUE_TENSOR)
+        dtype = bell_dtype_of(a->args[0].value.tensor);
+    for (i = first; dtype == BELL_UINT64 && i < a->n_args; i++) {
+        PyObject *object = args[i - first];
+
+        if (a->args[i].value.kind != BELL_VALUE_FLOAT || !PyLong_Check(object))
+            continue;
+        a->args[i].value =
+            bell_of_int((int64_t)PyLong_AsUnsignedLongLong(object));
+        if (PyErr_Occurred())
+            return -1;
+    }
+    return 0;
+}
+
 /* The context of the first Tensor, also one in a list; NULL: none. */
 static struct py_context *
 context_among(PyObject *const *args, Py_ssize_t n)
@@ -350,10 +411,12 @@ add_arg(struct call_args *a, const struct row *row, const char *name,
         return -1;
     }
     a->args[a->n_args].name = name;
-    a->has_size = false;
+    a->has_size = a->has_big = false;
     if (convert(a, object, &a->args[a->n_args].value, 0) < 0 ||
-        (a->has_size && settle_size(a, row, object) < 0))
+        (a->has_size && settle_size(a, row, object) < 0) ||
+        (a->has_big && settle_big(a, row, object) < 0))
         return -1;
+    a->any_big |= a->has_big;
     return settle_dtype(row, a, a->n_args++);
 }
 
@@ -364,6 +427,7 @@ collect_args(struct call_args *a, const struct row *row, PyObject *self,
     Py_ssize_t n_named = names ? PyTuple_Size(names) : 0, i;
 
     a->n_args = a->n_values = a->n_lists = a->n_made = 0;
+    a->any_big = false;
     a->name = row->function->name;
     a->context =
         self ? py_tensor_of(self)->context : context_among(args, n + n_named);
@@ -382,7 +446,7 @@ collect_args(struct call_args *a, const struct row *row, PyObject *self,
         if (!name || add_arg(a, row, name, args[n + i]) < 0)
             return -1;
     }
-    return 0;
+    return a->any_big ? settle_unsigned(a, args, self ? 1 : 0) : 0;
 }
 
 /* ---- calls ---- */

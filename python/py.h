@@ -142,9 +142,14 @@ struct py_operand {
     struct bell_tensor *handle;
     bool temporary;
 };
-/* 0; -1 with an exception; 1: the object is none. */
-int py_operand(struct py_context *c, PyObject *object,
+/* 0; -1 with an exception; 1: the object is none. `beside` is the dtype that it
+ * is combined with, which says what becomes of ints beyond int64. */
+int py_operand(struct py_context *c, PyObject *object, enum bell_dtype beside,
                struct py_operand *out_operand);
+/* An int beyond int64 as a tensor without axes: of uint64 beside that, a float
+ * beside floats; NULL with an exception: no integer dtype has it. */
+struct bell_tensor *py_big_int(struct py_context *c, PyObject *object,
+                               enum bell_dtype beside);
 void py_operand_end(struct py_operand *operand);
 
 /* ---- values.c: data in and out ---- */

@@ -105,8 +105,30 @@ new_tensor(PyTypeObject *type, PyObject *args, PyObject *named)
 
 /* ---- operators ---- */
 
+struct bell_tensor *
+py_big_int(struct py_context *c, PyObject *object, enum bell_dtype beside)
+{
+    unsigned long long value;
+    double rounded;
+
+    if (beside == BELL_UINT64) {
+        value = PyLong_AsUnsignedLongLong(object);
+        return PyErr_Occurred()
+                   ? NULL
+                   : bell_from_data(c->ctx, BELL_NO_DIMS, BELL_UINT64, &value);
+    }
+    if (beside < BELL_UINT64) {
+        PyErr_Format(PyExc_OverflowError, "%R is not a number of %s", object,
+                     bell_dtype_name(beside));
+        return NULL;
+    }
+    rounded = PyLong_AsDouble(object);
+    return PyErr_Occurred() ? NULL : bell_scalar(c->ctx, rounded);
+}
+
 int
-py_operand(struct py_context *c, PyObject *object, struct py_operand *out)
+py_operand(struct py_context *c, PyObject *object, enum bell_dtype beside,
+           struct py_operand *out)
 {
     struct bell_tensor *handle = NULL;
 
@@ -123,10 +145,8 @@ py_operand(struct py_context *c, PyObject *object, struct py_operand *out)
         int overflow;
         long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
 
-        if (overflow)
-            handle = bell_scalar(c->ctx, PyLong_AsDouble(object));
-        else
-            handle = bell_scalar_int(c->ctx, value);
+        handle = overflow ? py_big_int(c, object, beside)
+                          : bell_scalar_int(c->ctx, value);
         if (PyErr_Occurred())
             return -1;
     } else if (py_is_size(object)) {
@@ -162,17 +182,19 @@ py_operand_end(struct py_operand *operand)
 static PyObject *
 binary_mixed(PyObject *a, PyObject *b, binary_fn *fn)
 {
-    struct py_context *c = py_tensor_of(py_is_tensor(a) ? a : b)->context;
+    struct py_tensor *t = py_tensor_of(py_is_tensor(a) ? a : b);
+    struct py_context *c = t->context;
+    enum bell_dtype dtype = bell_dtype_of(t->handle);
     struct py_operand left, right;
     PyObject *made = NULL;
     int done;
 
     if (py_enter(c) < 0)
         return NULL;
-    done = py_operand(c, a, &left);
+    done = py_operand(c, a, dtype, &left);
     if (done)
         goto fail;
-    done = py_operand(c, b, &right);
+    done = py_operand(c, b, dtype, &right);
     if (done == 0) {
         made = py_result(c, fn(left.handle, right.handle), left.handle,
                          right.handle);
@@ -588,7 +610,7 @@ assign(PyObject *self, PyObject *value)
 
     if (py_enter(t->context) < 0)
         return NULL;
-    found = py_operand(t->context, value, &operand);
+    found = py_operand(t->context, value, bell_dtype_of(t->handle), &operand);
     if (found > 0)
         PyErr_SetString(PyExc_TypeError, "assign: a tensor is expected");
     if (found)
@@ -643,7 +665,7 @@ where(PyObject *self, PyObject *args)
                           &other) ||
         py_enter(c) < 0)
         return NULL;
-    found = py_operand(c, other, &y);
+    found = py_operand(c, other, bell_dtype_of(py_tensor_of(self)->handle), &y);
     if (found > 0)
         PyErr_SetString(PyExc_TypeError, "where: a tensor or number is "
                                          "expected");

@@ -10,6 +10,49 @@ import doorbell as bell
 
 
 class Making(unittest.TestCase):
+    def test_sign_of_nan(self):
+        """NaN keep their signs, from Python and back."""
+        nan = float('nan')
+        for dtype in ('float8_e4m3fn', 'float8_e5m2', 'float16', 'bfloat16',
+                      'float32', 'float64'):
+            for value in (nan, -nan):
+                want = math.copysign(1, value)
+                for x in (bell.tensor([value], dtype=dtype),
+                          bell.full((2, 1), value, dtype=dtype),
+                          bell.full_like(bell.ones(1, dtype=dtype), value)):
+                    with self.subTest(dtype=dtype, value=want):
+                        self.assertEqual(x.tobytes()[-1] >> 7, want < 0)
+                        got = x.reshape(-1)[0].item()
+                        self.assertTrue(math.isnan(got))
+                        self.assertEqual(math.copysign(1, got), want)
+
+    def test_great_ints(self):
+        """Ints beyond int64 are uint64's beside it, floats beside floats, and
+        refused beside other integers, as NumPy has it."""
+        x, big = bell.tensor([1], dtype='uint64'), 2**63 + 1
+        for made, want in ((x + big, big + 1), (big - x, big - 1), (x | big, big),
+                           (x ^ big, big - 1), (bell.maximum(x, big), big),
+                           (x.clamp(big), big), (bell.where(x > 1, x, big), big),
+                           (bell.full((1,), big, dtype='uint64'), big),
+                           (bell.full_like(x, big), big),
+                           (bell.full((1,), 2**64 - 1, dtype='uint64'), 2**64 - 1)):
+            self.assertEqual((made.dtype.name, made.tolist()), ('uint64', [want]))
+        self.assertEqual([(x < big).item(), (x == big).item()], [True, False])
+        y = x + 0
+        y[0] = big
+        self.assertEqual(y.tolist(), [big])
+        self.assertEqual((bell.tensor([1.]) + 2**70).tolist(), [2.**70])
+        for value in (bell.tensor([1]), bell.tensor([True]),
+                      bell.tensor([1], dtype='int8')):
+            for wrong in (big, -big):
+                with self.assertRaises(OverflowError):
+                    value + wrong
+        for wrong in (2**64, -2**64):
+            with self.assertRaises(OverflowError):
+                x + wrong
+            with self.assertRaises(OverflowError):
+                x.maximum(wrong)
+
     def test_lists(self):
         for data, dtype, shape in (
                 ([[1, 2], [3, 4]], 'int64', (2, 2)), (1.5, 'float32', ()),

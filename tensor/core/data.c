@@ -457,10 +457,13 @@ decode_element(enum uop_dtype dtype, const uint8_t *raw, size_t i,
 
     assert(uop_dtype_infos[dtype].size_bytes > 0);
     memcpy(&bits, raw + i * size, size);
-    if (uop_dtype_infos[dtype].is_float)
-        *out_f = uop_float_value(dtype, bits);
-    else
+    if (!uop_dtype_infos[dtype].is_float) {
         *out_i = uop_wrap_int(dtype, (int64_t)bits);
+        return;
+    }
+    *out_f = uop_float_value(dtype, bits);
+    if (isnan(*out_f) && uop_dtype_infos[dtype].has_minus_zero)
+        *out_f = copysign(*out_f, bits >> (8 * size - 1) ? -1 : 1);
 }
 
 /* Truncates, saturates; NaN is 0. */

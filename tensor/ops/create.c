@@ -32,6 +32,28 @@ bell_scalar_int(struct bell_context *ctx, int64_t value)
 
 /* ---- constants ---- */
 
+/* `value` in every element. Constants have one NaN: the other sign is one of
+ * bits. */
+static const struct uop *
+full_of(struct bell_context *ctx, enum uop_dtype dtype, double value,
+        const int64_t *shape, uint32_t ndim)
+{
+    const struct uop_dtype_info *info = &uop_dtype_infos[dtype];
+    enum uop_dtype as = info->size_bytes == 1   ? UOP_U8
+                        : info->size_bytes == 2 ? UOP_U16
+                        : info->size_bytes == 4 ? UOP_U32
+                                                : UOP_U64;
+    uint64_t sign = 1ull << (8 * info->size_bytes - 1);
+    const struct uop *bits;
+
+    assert(dtype != UOP_VOID);
+    if (!isnan(value) || !signbit(value) || !info->is_float ||
+        !info->has_minus_zero)
+        return tn_full(ctx, tn_const(ctx, dtype, value), shape, ndim);
+    bits = tn_int(ctx, as, (int64_t)(uop_float_bits(dtype, value) | sign));
+    return tn_broadcast(ctx, tn_bitcast(ctx, bits, dtype), shape, ndim);
+}
+
 static struct bell_tensor *
 make_full(const char *call, struct bell_context *ctx, const int64_t *shape,
           uint32_t ndim, double value, enum bell_dtype dtype)
@@ -43,8 +65,7 @@ make_full(const char *call, struct bell_context *ctx, const int64_t *shape,
     type = tensor_dtype_arg(ctx, call, dtype, UOP_F32);
     if (type == UOP_VOID || !tensor_takes_shape(ctx, call, shape, ndim))
         return ctx->error_tensor;
-    return tensor_new(ctx, call,
-                      tn_full(ctx, tn_const(ctx, type, value), shape, ndim));
+    return tensor_new(ctx, call, full_of(ctx, type, value, shape, ndim));
 }
 
 struct bell_tensor *
