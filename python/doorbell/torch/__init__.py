@@ -129,4 +129,6 @@ def from_exported(program, device=None):
     return ExportedModel(program, _context(device))
 
 
-torch._dynamo.register_backend(compiler_fn=backend, name='doorbell')
+# A wheel's entry point names the backend; PyTorch registers it by that.
+if 'doorbell' not in torch._dynamo.list_backends(exclude_tags=()):
+    torch._dynamo.register_backend(compiler_fn=backend, name='doorbell')
