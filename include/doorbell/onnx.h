@@ -34,12 +34,27 @@
  * other is read back from the device; in a function that is captured that is an
  * error, which names the node. Loops are unrolled, conditions take one branch.
  *
+ * Sizes. A model names sizes that it leaves open, "batch" or "seq".
+ * bell_onnx_set_dim says what one is: a number, or a symbol (dim.h), so that
+ * one capture, and one bundle, is for all its values:
+ *
+ *     struct bell_dim seq = bell_symbol(ctx, "seq", 1, 512);
+ *     status = bell_onnx_set_dim(model, "seq", seq);
+ *     status = bell_onnx_input_shape(model, 0, shape, &ndim);
+ *     x = bell_empty(ctx, shape, ndim, BELL_INT64);
+ *     status = bell_jit_call(jit, &x, &y);
+ *     ... further calls are given tensors of any length in bounds
+ *
+ * An operator that takes numbers alone says so by name when it is captured
+ * (docs/reference/onnx.md).
+ *
  * Threads: as its context.
  * Opsets 7 to 28. src: onnx 1.23, IR and Operators.
  */
 #ifndef BELL_DOORBELL_ONNX_H
 #define BELL_DOORBELL_ONNX_H
 
+#include "doorbell/dim.h"
 #include "doorbell/tensor.h"
 
 #ifdef __cplusplus
@@ -121,10 +136,29 @@ bell_onnx_weight_tensor(const struct bell_onnx *model, const char *name);
 BELL_API const struct bell_onnx_node *
 bell_onnx_node(const struct bell_onnx *model, uint32_t i);
 
+/* The size of every axis of inputs that the model gives that name, from now on:
+ * a number, or one of symbols of the model's context. BELL_E_INVALID: no input
+ * has that name (the message lists those there are), or the size is not one of
+ * the context. */
+BELL_API BELL_MUST_CHECK bell_status bell_onnx_set_dim(struct bell_onnx *model,
+                                                       const char *name,
+                                                       struct bell_dim size);
+/* The sizes of input i, numbers or sizes as in BELL_SHAPE, for a model that
+ * leaves them open. BELL_E_INVALID: they are not what the model says. */
+BELL_API BELL_MUST_CHECK bell_status bell_onnx_set_input_shape(
+    struct bell_onnx *model, uint32_t i, const int64_t *shape, uint32_t ndim);
+/* The sizes of input i: the model's, and those that were set. `out_shape` has
+ * room for BELL_MAX_RANK. BELL_E_INVALID: one is open; the message says which
+ * axis of which input. */
+BELL_API BELL_MUST_CHECK bell_status
+bell_onnx_input_shape(const struct bell_onnx *model, uint32_t i,
+                      int64_t *out_shape, uint32_t *out_ndim);
+
 /* Runs the model, a struct bell_onnx of `ctx`: in[] are its inputs in order, of
- * which dtypes and the sizes that the model gives are checked, and out[] new
- * tensors of the innermost scope, its outputs. BELL_E_UNSUPPORTED: it has a
- * node that cannot be run, by name; then nothing has run. */
+ * which dtypes and sizes are checked, those of the model and those that were
+ * set, and out[] new tensors of the innermost scope, its outputs.
+ * BELL_E_UNSUPPORTED: it has a node that cannot be run, by name; then nothing
+ * has run. */
 BELL_API BELL_MUST_CHECK bell_status
 bell_onnx_call(struct bell_context *ctx, void *model,
                struct bell_tensor *const *in, struct bell_tensor **out);

@@ -1,11 +1,19 @@
 /* The public calls of ONNX models. */
 #include "tensor/onnx/op.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/once.h"
 #include "tensor/core/tensor_internal.h"
+
+/* The sizes of an input: the model's, and those that were set. */
+struct input_shape {
+    bool has_shape;
+    uint32_t ndim;
+    int64_t dims[BELL_MAX_RANK]; /* -1: open; or a size of symbols */
+};
 
 /* At an address that is never used again (base/once.h). */
 struct bell_onnx {
@@ -18,6 +26,7 @@ struct bell_onnx {
     size_t n_large, cap_large;
     struct bell_onnx_value *shown; /* inputs, outputs, weights; owned */
     struct bell_onnx_node *nodes;  /* owned */
+    struct input_shape *in_shapes; /* owned: of inputs */
     uint32_t n_in;                 /* inputs that are not weights */
     struct bell_onnx_info info;
 };
@@ -152,6 +161,17 @@ show(const struct onnx_value_info *info, struct bell_onnx_value *out)
 }
 
 static void
+show_shape(const struct bell_onnx_value *v, struct input_shape *out)
+{
+    uint32_t i;
+
+    out->has_shape = v->has_shape;
+    out->ndim = v->ndim;
+    for (i = 0; i < v->ndim; i++)
+        out->dims[i] = v->dims[i].size;
+}
+
+static void
 show_weight(const struct onnx_tensor *t, struct bell_onnx_value *out)
 {
     uint32_t i;
@@ -199,6 +219,11 @@ collect_facts(struct bell_onnx *m)
             show(&graph->inputs[i], at++);
     }
     m->n_in = (uint32_t)(at - m->shown);
+    m->in_shapes = host_calloc(m->n_in + 1u, sizeof(*m->in_shapes));
+    if (!m->in_shapes)
+        return bell_fail(BELL_E_NO_MEMORY, "out of memory for a model");
+    for (i = 0; i < m->n_in; i++)
+        show_shape(&m->shown[i], &m->in_shapes[i]);
     for (i = 0; i < graph->n_outputs; i++)
         show(&graph->outputs[i], at++);
     for (i = 0; i < graph->n_weights; i++)
@@ -288,6 +313,7 @@ bell_onnx_close(struct bell_onnx *model)
     host_free(model->weights);
     host_free(model->shown);
     host_free(model->nodes);
+    host_free(model->in_shapes);
     onnx_model_release(model->model);
     bell_context_destroy(model->host);
     once_end(model, sizeof(*model));
@@ -382,11 +408,195 @@ bell_onnx_operator_at(uint32_t i, struct bell_onnx_operator *out)
     return true;
 }
 
+/* ---- sizes ---- */
+
+/* A size that may be set: a number, or one of the context. */
+static BELL_MUST_CHECK bell_status
+check_new_size(const struct bell_onnx *m, const char *call, int64_t size)
+{
+    int64_t min, max;
+
+    if (bell_dim_bounds(m->ctx, (struct bell_dim){size}, &min, &max) !=
+            BELL_OK ||
+        min < 0)
+        return bell_fail(BELL_BAD_VALUE,
+                         "%s: the size must be 0 or more, or one of the "
+                         "model's context",
+                         call);
+    return BELL_OK;
+}
+
+/* Whether an axis before has the same name. */
+static bool
+named_before(const struct bell_onnx *m, uint32_t input, uint32_t axis)
+{
+    const char *name = m->shown[input].dims[axis].name;
+    uint32_t i, k;
+
+    for (i = 0; i <= input; i++) {
+        for (k = 0; k < (i < input ? m->shown[i].ndim : axis); k++) {
+            if (strcmp(m->shown[i].dims[k].name, name) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* "batch, seq": names of sizes that inputs have. */
+static void
+list_dim_names(const struct bell_onnx *m, char *text, size_t size_bytes)
+{
+    size_t n = 0;
+    uint32_t i, k;
+
+    snprintf(text, size_bytes, "none");
+    for (i = 0; i < m->n_in; i++) {
+        for (k = 0; k < m->shown[i].ndim && n < size_bytes; k++) {
+            const char *name = m->shown[i].dims[k].name;
+
+            if (*name && !named_before(m, i, k))
+                n += (size_t)snprintf(text + n, size_bytes - n, "%s%.40s",
+                                      n ? ", " : "", name);
+        }
+    }
+}
+
+/* A size of a tensor that is given for one of a shape. */
+static BELL_MUST_CHECK bell_status
+check_size(const struct bell_onnx *m, const struct bell_onnx_value *info,
+           uint32_t i, int64_t want, int64_t got)
+{
+    int64_t min, max;
+    char text[2][64];
+
+    if (want == -1 || want == got)
+        return BELL_OK;
+    if (op_is_size(want) && !op_is_size(got)) {
+        BELL_TRY(bell_dim_bounds(m->ctx, (struct bell_dim){want}, &min, &max));
+        BELL_TRY(bell_dim_text(m->ctx, (struct bell_dim){want}, text[0],
+                               sizeof(text[0])));
+        if (got >= min && got <= max)
+            return BELL_OK;
+        return bell_fail(BELL_BAD_SHAPE,
+                         "input '%.80s': axis %u has size %lld; %s is %lld to "
+                         "%lld",
+                         info->name, i, (long long)got, text[0], (long long)min,
+                         (long long)max);
+    }
+    BELL_TRY(bell_dim_text(m->ctx, (struct bell_dim){got}, text[0],
+                           sizeof(text[0])));
+    BELL_TRY(bell_dim_text(m->ctx, (struct bell_dim){want}, text[1],
+                           sizeof(text[1])));
+    return bell_fail(BELL_BAD_SHAPE,
+                     "input '%.80s': axis %u has size %s; expected %s",
+                     info->name, i, text[0], text[1]);
+}
+
+bell_status
+bell_onnx_set_dim(struct bell_onnx *model, const char *name,
+                  struct bell_dim size)
+{
+    char names[256];
+    bool any = false;
+    uint32_t i, k;
+
+    if (!check_model(__func__, model))
+        return bell_error_last()->status;
+    if (!name)
+        return bell_fail(BELL_BAD_MISSING,
+                         "bell_onnx_set_dim: the name is NULL");
+    BELL_TRY(check_new_size(model, __func__, size.word));
+    for (i = 0; i < model->n_in; i++) {
+        for (k = 0; k < model->shown[i].ndim; k++) {
+            if (!*name || strcmp(model->shown[i].dims[k].name, name) != 0)
+                continue;
+            model->in_shapes[i].dims[k] = size.word;
+            any = true;
+        }
+    }
+    if (any)
+        return BELL_OK;
+    list_dim_names(model, names, sizeof(names));
+    return bell_fail(BELL_BAD_NAME,
+                     "bell_onnx_set_dim: no input has a size called '%.80s'; "
+                     "they have %s",
+                     name, names);
+}
+
+bell_status
+bell_onnx_set_input_shape(struct bell_onnx *model, uint32_t i,
+                          const int64_t *shape, uint32_t ndim)
+{
+    const struct bell_onnx_value *info;
+    uint32_t k;
+
+    if (!check_model(__func__, model))
+        return bell_error_last()->status;
+    if (i >= model->n_in || (!shape && ndim) || ndim > BELL_MAX_RANK)
+        return bell_fail(BELL_BAD_VALUE,
+                         "bell_onnx_set_input_shape: input %u of %u, of %u "
+                         "axes%s",
+                         i, model->n_in, ndim,
+                         !shape && ndim ? "; the shape is NULL" : "");
+    info = &model->shown[i];
+    if (info->has_shape && info->ndim != ndim)
+        return bell_fail(BELL_BAD_SHAPE,
+                         "bell_onnx_set_input_shape: '%.80s' has %u axes; got "
+                         "%u",
+                         info->name, info->ndim, ndim);
+    for (k = 0; k < ndim; k++) {
+        BELL_TRY(check_new_size(model, __func__, shape[k]));
+        if (info->has_shape)
+            BELL_TRY(check_size(model, info, k, info->dims[k].size, shape[k]));
+    }
+    model->in_shapes[i].has_shape = true;
+    model->in_shapes[i].ndim = ndim;
+    for (k = 0; k < ndim; k++)
+        model->in_shapes[i].dims[k] = shape[k];
+    return BELL_OK;
+}
+
+bell_status
+bell_onnx_input_shape(const struct bell_onnx *model, uint32_t i,
+                      int64_t *out_shape, uint32_t *out_ndim)
+{
+    const struct bell_onnx_value *info;
+    const struct input_shape *shape;
+    uint32_t k;
+
+    if (!check_model(__func__, model))
+        return bell_error_last()->status;
+    if (i >= model->n_in || !out_shape || !out_ndim)
+        return bell_fail(BELL_BAD_VALUE,
+                         "bell_onnx_input_shape: input %u of %u, or a result "
+                         "is NULL",
+                         i, model->n_in);
+    info = &model->shown[i];
+    shape = &model->in_shapes[i];
+    if (!shape->has_shape)
+        return bell_fail(BELL_BAD_SHAPE,
+                         "input '%.80s': the model does not say its shape",
+                         info->name);
+    for (k = 0; k < shape->ndim; k++) {
+        if (shape->dims[k] == -1)
+            return bell_fail(
+                BELL_BAD_SHAPE,
+                "input '%.80s': the size of axis %u is open%s%.40s", info->name,
+                k, *info->dims[k].name ? ", called " : "", info->dims[k].name);
+    }
+    *out_ndim = shape->ndim;
+    for (k = 0; k < shape->ndim; k++)
+        out_shape[k] = shape->dims[k];
+    return BELL_OK;
+}
+
 /* ---- calling ---- */
 
 static BELL_MUST_CHECK bell_status
-check_input(const struct onnx_value_info *info, const struct bell_tensor *t)
+check_input(struct bell_onnx *m, uint32_t input, const struct bell_tensor *t)
 {
+    const struct bell_onnx_value *info = &m->shown[input];
+    const struct input_shape *shape = &m->in_shapes[input];
     uint32_t i;
 
     if (bell_is_error(t))
@@ -397,26 +607,18 @@ check_input(const struct onnx_value_info *info, const struct bell_tensor *t)
         return op_unsupported("input '%.80s' is a %s, which a call does not "
                               "take",
                               info->name, info->kind);
-    if (onnx_dtype(info->type) != bell_dtype_of(t))
+    if (info->dtype != bell_dtype_of(t))
         return bell_fail(BELL_BAD_DTYPE, "input '%.80s' is %s; expected %s",
                          info->name, bell_dtype_name(bell_dtype_of(t)),
-                         onnx_type_name(info->type));
-    if (!info->has_shape)
+                         info->type);
+    if (!shape->has_shape)
         return BELL_OK;
-    if (bell_ndim(t) != info->ndim)
+    if (bell_ndim(t) != shape->ndim)
         return bell_fail(BELL_BAD_SHAPE,
                          "input '%.80s' has %u axes; expected %u", info->name,
-                         bell_ndim(t), info->ndim);
-    for (i = 0; i < info->ndim; i++) {
-        if (info->dims[i].size >= 0 &&
-            info->dims[i].size !=
-                bell_size((struct bell_tensor *)(uintptr_t)t, (int)i))
-            return bell_fail(BELL_BAD_SHAPE,
-                             "input '%.80s': axis %u has size %lld; expected "
-                             "%lld",
-                             info->name, i, (long long)bell_size(t, (int)i),
-                             (long long)info->dims[i].size);
-    }
+                         bell_ndim(t), shape->ndim);
+    for (i = 0; i < shape->ndim; i++)
+        BELL_TRY(check_size(m, info, i, shape->dims[i], op_dim(t, (int)i)));
     return BELL_OK;
 }
 
@@ -437,7 +639,7 @@ bind_inputs(struct bell_onnx *m, struct onnx_run *run,
     for (i = 0; i < graph->n_inputs; i++) {
         if (is_weight(graph, i))
             continue;
-        BELL_TRY(check_input(&graph->inputs[i], in[k]));
+        BELL_TRY(check_input(m, k, in[k]));
         values[i] = (struct onnx_value){.kind = ONNX_VALUE, .t = in[k++]};
         list[i] = &values[i];
     }

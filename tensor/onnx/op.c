@@ -149,6 +149,14 @@ read_int(const struct onnx_host *host, uint64_t i)
     return (int64_t)bits;
 }
 
+static bell_status
+depends(uint32_t i)
+{
+    return op_unsupported("input %u must be a number, and it is a size of a "
+                          "symbol",
+                          i);
+}
+
 bell_status
 op_in_ints(struct onnx_op *op, uint32_t i, struct onnx_ints *out)
 {
@@ -159,6 +167,8 @@ op_in_ints(struct onnx_op *op, uint32_t i, struct onnx_ints *out)
     *out = (struct onnx_ints){0};
     if (!op_has(op, i))
         return BELL_OK;
+    if (op->in[i]->has_sizes && !onnx_takes_sizes(op->node->row))
+        return depends(i);
     BELL_TRY(onnx_host_of(op->run, op->in[i], &host));
     if (host->dtype > BELL_UINT64)
         return bell_fail(BELL_BAD_DTYPE, "input %u must be of integers, not %s",
@@ -177,6 +187,8 @@ op_in_int(struct onnx_op *op, uint32_t i, int64_t *out)
 {
     struct onnx_ints ints;
 
+    if (op_has(op, i) && op->in[i]->has_sizes)
+        return depends(i);
     BELL_TRY(op_in_ints(op, i, &ints));
     if (ints.n != 1)
         return bell_fail(BELL_BAD_SHAPE, "input %u has %u elements; expected 1",
@@ -247,6 +259,8 @@ op_in_floats(struct onnx_op *op, uint32_t i, const double **out,
     *out_n = 0;
     if (!op_has(op, i))
         return BELL_OK;
+    if (op->in[i]->has_sizes)
+        return depends(i);
     BELL_TRY(onnx_host_of(op->run, op->in[i], &host));
     v = op_take(op, host->n, sizeof(*v));
     if (!v)

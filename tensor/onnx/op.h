@@ -2,6 +2,7 @@
 #ifndef BELL_TENSOR_ONNX_OP_H
 #define BELL_TENSOR_ONNX_OP_H
 
+#include "doorbell/dim.h"
 #include "doorbell/onnx.h"
 #include "tensor/onnx/graph.h"
 
@@ -31,10 +32,11 @@ enum onnx_value_kind {
 /* A value of a frame. Tensors are of the run's scopes, or the model's. */
 struct onnx_value {
     enum onnx_value_kind kind;
-    struct bell_tensor *t;          /* on the device; NULL: not made yet */
-    struct bell_tensor *h;          /* in the host's context; likewise */
-    const struct onnx_host *host;   /* NULL: not known on the host */
-    bool is_constant;               /* what is made of it alone is folded */
+    struct bell_tensor *t;        /* on the device; NULL: not made yet */
+    struct bell_tensor *h;        /* in the host's context; likewise */
+    const struct onnx_host *host; /* NULL: not known on the host */
+    bool is_constant;             /* what is made of it alone is folded */
+    bool has_sizes; /* of the host's int64, some are sizes of symbols (dim.h) */
     const struct onnx_tensor *from; /* a tensor of the file; read when needed */
     uint32_t type; /* enum onnx_type, where t's dtype does not say
                                    * it; else 0 */
@@ -191,6 +193,39 @@ op_axis(int64_t axis, uint32_t ndim)
 {
     return axis < 0 ? axis + (int64_t)ndim : axis;
 }
+
+/* ---- sizes of symbols (sizes.c) ---- */
+
+/* Sizes are words: numbers, or symbols' (doorbell/dim.h). Operators that are
+ * given tensors of such sizes ask these, not bell_shape, which has numbers
+ * alone. */
+bool op_is_size(int64_t word);
+/* Is one of them a symbol's? */
+bool op_has_sizes(const int64_t *words, uint32_t n);
+const int64_t *op_dims(const struct bell_tensor *x);
+int64_t op_dim(const struct bell_tensor *x, int axis);
+bool op_varies(const struct bell_tensor *x);
+int64_t op_dim_mul(struct onnx_op *op, int64_t a, int64_t b);
+int64_t op_dim_sub(struct onnx_op *op, int64_t a, int64_t b);
+/* For all values? */
+bool op_dim_at_most(struct onnx_op *op, int64_t a, int64_t b);
+/* `text`, with the size. */
+const char *op_dim_text(struct onnx_op *op, int64_t dim, char *text,
+                        size_t size_bytes);
+/* op_check_shape, by the most that they may be. */
+BELL_MUST_CHECK bell_status op_check_sizes(struct bell_context *ctx,
+                                           const int64_t *shape, uint32_t ndim);
+/* Does the row's function take such tensors, and such numbers in lists? */
+bool onnx_takes_sizes(const struct onnx_row *row);
+/* BELL_E_UNSUPPORTED: an input is such a tensor, and it does not. */
+BELL_MUST_CHECK bell_status onnx_check_takes(struct onnx_op *op);
+/* Elements of the host that are sizes, as a tensor of the device. */
+struct bell_tensor *onnx_sizes_tensor(struct onnx_run *run,
+                                      const struct onnx_host *host);
+/* For a node of constants: where one has sizes, *out_folds says whether it runs
+ * on the host, and *out_done that its outputs are computed. */
+BELL_MUST_CHECK bell_status onnx_fold_sizes(struct onnx_op *op, bool *out_folds,
+                                            bool *out_done);
 
 /* x as another dtype; itself where it has it. */
 struct bell_tensor *op_to(struct bell_tensor *x, enum bell_dtype dtype);

@@ -12,17 +12,20 @@ make_heads(struct bell_tensor *x, int64_t heads)
 
     if (bell_is_error(x) || bell_ndim(x) != 3 || heads < 1)
         return x;
-    batch = bell_shape(x)[0];
-    length = bell_shape(x)[1];
-    x = bell_reshape(x,
-                     BELL_DIMS(batch, length, heads, bell_shape(x)[2] / heads));
+    if (op_is_size(op_dim(x, 2)))
+        return x;
+    batch = op_dim(x, 0);
+    length = op_dim(x, 1);
+    x = bell_reshape(x, BELL_DIMS(batch, length, heads, op_dim(x, 2) / heads));
     return bell_transpose(x, 1, 2);
 }
 
 static struct bell_tensor *
 int_full(struct onnx_op *op, int64_t v)
 {
-    return bell_full_int(op->ctx, BELL_NO_DIMS, v, BELL_INT64);
+    return op_is_size(v)
+               ? bell_dim_value(op->ctx, (struct bell_dim){v}, BELL_INT64)
+               : bell_full_int(op->ctx, BELL_NO_DIMS, v, BELL_INT64);
 }
 
 /* 0 .. n - 1 along an axis of four. */
@@ -32,8 +35,9 @@ count_along(struct onnx_op *op, int64_t n, uint32_t axis)
     int64_t shape[4] = {1, 1, 1, 1};
 
     shape[axis] = n;
-    return bell_reshape(bell_arange_int(op->ctx, 0, n, 1, BELL_INT64), shape,
-                        4);
+    return bell_reshape(bell_arange_dims(op->ctx, bell_dim_of(0),
+                                         (struct bell_dim){n}, BELL_INT64),
+                        shape, 4);
 }
 
 static struct bell_tensor *
@@ -70,14 +74,14 @@ visible(struct onnx_op *op, int64_t n_q, int64_t n_k, int64_t n_past)
 
 /* The mask as long as the keys: what is beyond it is not seen. */
 static struct bell_tensor *
-lengthen(struct bell_tensor *mask, int64_t n_k)
+lengthen(struct onnx_op *op, struct bell_tensor *mask, int64_t n_k)
 {
-    int64_t n = bell_ndim(mask) ? bell_size(mask, -1) : 1, pads[2] = {0};
+    int64_t n = bell_ndim(mask) ? op_dim(mask, -1) : 1, pads[2] = {0};
     bool is_bool = bell_dtype_of(mask) == BELL_BOOL;
 
-    if (n == n_k || n == 1 || n > n_k)
+    if (n == n_k || n == 1 || !op_dim_at_most(op, n, n_k))
         return mask;
-    pads[1] = n_k - n;
+    pads[1] = op_dim_sub(op, n_k, n);
     return bell_pad(mask, pads, 2, is_bool ? 0 : -INFINITY);
 }
 
@@ -86,12 +90,12 @@ static struct bell_tensor *
 add_masks(struct onnx_op *op, struct bell_tensor *scores, int64_t n_past,
           struct bell_tensor **out_seen)
 {
-    int64_t n_q = bell_size(scores, 2), n_k = bell_size(scores, 3);
+    int64_t n_q = op_dim(scores, 2), n_k = op_dim(scores, 3);
     struct bell_tensor *mask = op_in_or_null(op, 3), *seen;
 
     seen = visible(op, n_q, n_k, n_past);
     if (mask) {
-        mask = lengthen(mask, n_k);
+        mask = lengthen(op, mask, n_k);
         if (bell_dtype_of(mask) == BELL_BOOL) {
             seen = both(seen, mask);
         } else {
@@ -129,10 +133,11 @@ weigh(struct onnx_op *op, struct bell_tensor *scores, struct bell_tensor *seen)
 static struct bell_tensor *
 repeat_heads(struct bell_tensor *x, int64_t heads)
 {
-    int64_t own = bell_size(x, 1);
+    int64_t own = op_dim(x, 1);
 
-    return own == heads || own < 1 ? x
-                                   : bell_repeat_interleave(x, heads / own, 1);
+    return own == heads || own < 1 || op_is_size(own)
+               ? x
+               : bell_repeat_interleave(x, heads / own, 1);
 }
 
 bell_status
@@ -154,14 +159,16 @@ onnx_op_attention(struct onnx_op *op)
         return bell_fail(BELL_BAD_SHAPE, "Q, K and V must have 4 axes, or 3 "
                                          "and heads");
     if (past_k && past_v) {
-        n_past = bell_size(past_k, 2);
+        n_past = op_dim(past_k, 2);
         k = bell_cat(BELL_TENSORS(past_k, k), 2);
         v = bell_cat(BELL_TENSORS(past_v, v), 2);
     }
     op_out(op, 1, k);
     op_out(op, 2, v);
-    heads = bell_size(q, 1);
-    scale = sqrt(op_float(op, "scale", 1 / sqrt((double)bell_size(q, 3))));
+    heads = op_dim(q, 1);
+    if (op_is_size(heads) || op_is_size(op_dim(q, 3)))
+        return op_unsupported("heads, or their size, are a symbol's");
+    scale = sqrt(op_float(op, "scale", 1 / sqrt((double)op_dim(q, 3))));
     raw = bell_matmul(bell_mul_scalar(q, scale),
                       bell_t(bell_mul_scalar(repeat_heads(k, heads), scale)));
     capped = cap > 0
@@ -177,8 +184,9 @@ onnx_op_attention(struct onnx_op *op)
                                   : weights));
     if (is_flat) {
         y = bell_transpose(y, 1, 2);
-        y = bell_reshape(y, BELL_DIMS(bell_shape(y)[0], bell_shape(y)[1],
-                                      bell_shape(y)[2] * bell_shape(y)[3]));
+        y = bell_reshape(y,
+                         BELL_DIMS(op_dim(y, 0), op_dim(y, 1),
+                                   op_dim_mul(op, op_dim(y, 2), op_dim(y, 3))));
     }
     op_out(op, 0, y);
     return BELL_OK;
@@ -197,7 +205,7 @@ rotate_pairs(struct onnx_op *op, struct bell_tensor *x, struct bell_tensor *c,
              struct bell_tensor *s)
 {
     bool interleaved = op_int(op, "interleaved", 0);
-    int64_t n = bell_size(x, -1);
+    int64_t n = op_dim(x, -1);
     struct bell_tensor *a, *b, *re, *im;
     int axis = (int)bell_ndim(x) - 1;
 
@@ -222,10 +230,12 @@ onnx_op_rotary(struct onnx_op *op)
 
     if (!is_flat && bell_ndim(x) != 4)
         return bell_fail(BELL_BAD_SHAPE, "X has %u axes", bell_ndim(x));
-    if (is_flat && (heads < 1 || bell_shape(x)[2] % heads))
+    if (op_is_size(op_dim(x, -1)))
+        return op_unsupported("its last axis is a symbol's");
+    if (is_flat && (heads < 1 || op_dim(x, 2) % heads))
         return bell_fail(BELL_BAD_VALUE, "num_heads is %lld", (long long)heads);
     if (is_flat)
-        memcpy(shape, bell_shape(x), sizeof(shape));
+        memcpy(shape, op_dims(x), sizeof(shape));
     x = make_heads(x, heads);
     if (ids) {
         c = bell_embedding(ids, c);
@@ -233,7 +243,7 @@ onnx_op_rotary(struct onnx_op *op)
     }
     c = bell_unsqueeze(c, 1); /* [batch, 1, length, n / 2] */
     s = bell_unsqueeze(s, 1);
-    size = bell_size(x, 3);
+    size = op_dim(x, 3);
     n = op_int(op, "rotary_embedding_dim", 0);
     n = n ? n : size;
     if (n < 2 || n > size || n % 2)

@@ -36,8 +36,7 @@ run_both(struct onnx_op *op)
         if (bell_is_error(x) || bell_is_error(y) ||
             bell_dtype_of(x) != bell_dtype_of(y) ||
             bell_ndim(x) != bell_ndim(y) ||
-            memcmp(bell_shape(x), bell_shape(y),
-                   bell_ndim(x) * sizeof(int64_t)) != 0)
+            memcmp(op_dims(x), op_dims(y), bell_ndim(x) * sizeof(int64_t)) != 0)
             return op_unsupported("a condition that is not known, of branches "
                                   "with other shapes");
         op_out(op, i, bell_where(condition, x, y));

@@ -27,7 +27,7 @@ second_operand(struct onnx_op *op)
         return y;
     for (i = 0; i < bell_ndim(x); i++)
         shape[i] =
-            i >= axis && i < axis + bell_ndim(y) ? bell_shape(y)[i - axis] : 1;
+            i >= axis && i < axis + bell_ndim(y) ? op_dims(y)[i - axis] : 1;
     return bell_reshape(y, shape, bell_ndim(x));
 }
 
@@ -138,7 +138,7 @@ onnx_op_isinf(struct onnx_op *op)
     else if (negative || positive)
         x = negative ? bell_isneginf(x) : bell_isposinf(x);
     else
-        x = bell_zeros(op->ctx, bell_shape(x), bell_ndim(x), BELL_BOOL);
+        x = bell_zeros(op->ctx, op_dims(x), bell_ndim(x), BELL_BOOL);
     op_out(op, 0, x);
     return BELL_OK;
 }
@@ -277,9 +277,9 @@ onnx_op_prelu(struct onnx_op *op)
 
     /* Before opset 7 a list of slopes is of channels. */
     if (op->opset < 9 && bell_ndim(slope) == 1 && bell_ndim(x) > 2 &&
-        bell_shape(slope)[0] == bell_shape(x)[1]) {
+        op_dim(slope, 0) == op_dim(x, 1)) {
         for (i = 0; i < bell_ndim(x); i++)
-            shape[i] = i == 1 ? bell_shape(slope)[0] : 1;
+            shape[i] = i == 1 ? op_dim(slope, 0) : 1;
         slope = bell_reshape(slope, shape, bell_ndim(x));
     }
     op_out(op, 0,
@@ -315,13 +315,13 @@ onnx_op_dropout(struct onnx_op *op)
 
 /* x as a matrix, its first axes together: Softmax before opset 13. */
 static struct bell_tensor *
-flatten_at(struct bell_tensor *x, int64_t axis)
+flatten_at(struct onnx_op *op, struct bell_tensor *x, int64_t axis)
 {
     int64_t shape[2] = {1, 1};
     uint32_t i;
 
     for (i = 0; i < bell_ndim(x); i++)
-        shape[i >= axis] *= bell_shape(x)[i];
+        shape[i >= axis] = op_dim_mul(op, shape[i >= axis], op_dim(x, (int)i));
     return bell_reshape(x, shape, 2);
 }
 
@@ -334,9 +334,9 @@ hardmax(struct bell_tensor *x, int axis)
 
     axis = axis < 0 ? axis + (int)ndim : axis;
     for (i = 0; i < ndim; i++)
-        shape[i] = (int)i == axis ? bell_shape(x)[i] : 1;
-    range = bell_reshape(bell_arange_int(bell_context_of(x), 0,
-                                         bell_size(x, axis), 1, BELL_INT64),
+        shape[i] = (int)i == axis ? op_dim(x, axis) : 1;
+    range = bell_reshape(bell_arange_dims(bell_context_of(x), bell_dim_of(0),
+                                          bell_dim_at(x, axis), BELL_INT64),
                          shape, ndim);
     return bell_cast(bell_eq(best, range), bell_dtype_of(x));
 }
@@ -352,9 +352,9 @@ onnx_op_softmax(struct onnx_op *op)
     int along = (int)axis;
 
     if (ndim)
-        memcpy(shape, bell_shape(x), ndim * sizeof(int64_t));
+        memcpy(shape, op_dims(x), ndim * sizeof(int64_t));
     if (op->opset < 13) {
-        x = flatten_at(x, op_axis(axis, ndim));
+        x = flatten_at(op, x, op_axis(axis, ndim));
         along = 1;
     }
     y = *name == 'L'   ? bell_log_softmax(x, along)
@@ -451,8 +451,8 @@ onnx_op_reduce(struct onnx_op *op)
     struct onnx_ints axes;
 
     BELL_TRY(reduce_axes(op, &axes, &nothing));
-    if (!bell_is_error(x) && bell_numel(x) == 0 && *kind == 'M' &&
-        kind[1] != 'e')
+    if (!bell_is_error(x) && !op_varies(x) && bell_numel(x) == 0 &&
+        *kind == 'M' && kind[1] != 'e')
         return reduce_empty(op, x, &axes, keep, kind[1] == 'a' ? 1 : -1);
     y = nothing ? reduce_nothing(kind, x) : reduce(kind, x, &axes, keep);
     op_out(op, 0, op_to(y, dtype));
@@ -473,9 +473,12 @@ onnx_op_arg(struct onnx_op *op)
     y = is_max ? bell_argmax(x, (int)axis, keep)
                : bell_argmin(x, (int)axis, keep);
     if (last)
-        y = bell_sub(bell_full_int(op->ctx, BELL_NO_DIMS,
-                                   bell_size(x, (int)axis) - 1, BELL_INT64),
-                     y);
+        y = bell_sub(
+            bell_dim_value(op->ctx,
+                           bell_dim_sub(op->ctx, bell_dim_at(x, (int)axis),
+                                        bell_dim_of(1)),
+                           BELL_INT64),
+            y);
     op_out(op, 0, y);
     return BELL_OK;
 }

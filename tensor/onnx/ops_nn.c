@@ -58,6 +58,9 @@ pad_by_rule(struct onnx_op *op, const int64_t *size, struct window *w)
         return BELL_OK;
     if (strcmp(rule, "SAME_UPPER") != 0 && strcmp(rule, "SAME_LOWER") != 0)
         return op_unsupported("auto_pad '%.40s' is not known", rule);
+    if (op_has_sizes(size, w->n))
+        return op_unsupported("auto_pad '%.40s' of sizes that are symbols",
+                              rule);
     for (i = 0; i < w->n; i++) {
         int64_t out = (size[i] + w->stride[i] - 1) / w->stride[i];
         int64_t all = (out - 1) * w->stride[i] +
@@ -96,7 +99,9 @@ read_window(struct onnx_op *op, struct bell_tensor *x, const int64_t *kernel,
                              "those of its weight, or 0");
     }
     w->ceil_mode = op_int(op, "ceil_mode", 0);
-    return pad_by_rule(op, bell_shape(x) + 2, w);
+    if (w->ceil_mode && op_has_sizes(op_dims(x) + 2, w->n))
+        return op_unsupported("ceil_mode of sizes that are symbols");
+    return pad_by_rule(op, op_dims(x) + 2, w);
 }
 
 /* x with `value` around it. */
@@ -125,7 +130,7 @@ op_conv(struct onnx_op *op, struct bell_tensor *x, struct bell_tensor *weight,
 
     if (bell_is_error(x) || bell_is_error(weight))
         return x;
-    if (bell_ndim(weight) != bell_ndim(x) ||
+    if (bell_ndim(weight) != bell_ndim(x) || op_varies(weight) ||
         read_window(op, x, bell_shape(weight) + 2, &w) != BELL_OK)
         return NULL;
     opt.groups = op_int(op, "group", 1);
@@ -304,13 +309,13 @@ pad_partial(const struct bell_tensor *x, struct window *w)
     uint32_t i;
 
     for (i = 0; w->ceil_mode && i < w->n; i++) {
-        int64_t size = bell_shape(x)[2 + i] + w->begin[i] + w->end[i];
+        int64_t size = op_dim(x, 2 + (int)i) + w->begin[i] + w->end[i];
         int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
         int64_t rest = size >= reach ? (size - reach) % w->stride[i] : 0;
         int64_t out = (size - reach) / w->stride[i] + 1;
 
         /* A window that began behind the padding is none. */
-        if (rest && out * w->stride[i] < bell_shape(x)[2 + i] + w->begin[i])
+        if (rest && out * w->stride[i] < op_dim(x, 2 + (int)i) + w->begin[i])
             w->end[i] += w->stride[i] - rest;
     }
 }
@@ -393,6 +398,8 @@ onnx_op_max_pool(struct onnx_op *op)
     pad_partial(x, &w);
     padded = pad_around(x, &w, lowest(bell_dtype_of(x)));
     op_out(op, 0, bell_alias(pool(padded, &w, true)));
+    if (op->n_out > 1 && op_varies(x))
+        return op_unsupported("places of sizes that are symbols");
     if (op->n_out > 1) {
         for (i = 0; i < w.n; i++) {
             opt.kernel[i] = w.kernel[i];
@@ -450,7 +457,7 @@ onnx_op_average_pool(struct onnx_op *op)
     pad_partial(x, &w);
     sum = sum_windows(pad_around(x, &w, 0), &w);
     for (i = 0; i < w.n; i++)
-        shape[2 + i] = bell_shape(x)[2 + i];
+        shape[2 + i] = op_dim(x, 2 + (int)i);
     count = bell_ones(op->ctx, shape, w.n + 2, BELL_FLOAT32);
     if (with_pads) {
         /* what a partial window has beyond the padding does not count */
@@ -587,7 +594,7 @@ onnx_op_instance_norm(struct onnx_op *op)
         return bell_fail(BELL_BAD_SHAPE, "an input of %u axes is not enough",
                          bell_ndim(x));
     op_out(op, 0,
-           bell_group_norm(x, bell_shape(x)[1], op_in(op, 1), op_in(op, 2),
+           bell_group_norm(x, op_dim(x, 1), op_in(op, 1), op_in(op, 2),
                            op_float(op, "epsilon", (double)1e-5f)));
     return BELL_OK;
 }
@@ -603,7 +610,9 @@ onnx_op_group_norm(struct onnx_op *op)
     if (bell_ndim(x) < 2 || groups < 1)
         return bell_fail(BELL_BAD_SHAPE, "an input of %u axes is not enough",
                          bell_ndim(x));
-    c = bell_shape(x)[1];
+    c = op_dim(x, 1);
+    if (op_is_size(c))
+        return op_unsupported("its channels are a symbol's");
     /* before opset 21 a number for each group */
     if (op->opset < 21) {
         scale = bell_repeat_interleave(scale, c / groups, 0);

@@ -28,6 +28,8 @@ spread(struct onnx_op *op, struct bell_tensor *x, struct bell_tensor *scale,
         *out = bell_reshape(scale, shape, ndim);
         return BELL_OK;
     }
+    if (op_varies(x) || op_varies(scale))
+        return op_unsupported("blocks of sizes that are symbols");
     if (bell_ndim(scale) != ndim || bell_size(scale, (int)axis) < 1)
         return bell_fail(BELL_BAD_SHAPE,
                          "a scale of %u axes is not of its input's",

@@ -259,6 +259,12 @@ read_sizes(struct onnx_op *op, struct bell_tensor *x, struct axis_plan *plans)
         if (axis < 0 || axis >= ndim)
             return bell_fail(BELL_BAD_AXIS, "its axis is not one of %u", ndim);
         a = &plans[axis];
+        if (op_is_size(a->in) || (sizes.n && op_is_size(sizes.v[i]))) {
+            /* the number of images, say: it stays, for all values */
+            if (sizes.n ? sizes.v[i] != a->in : scales[i] < 1 || scales[i] > 1)
+                return op_unsupported("an axis of a symbol's size is resized");
+            continue;
+        }
         if (sizes.n) {
             a->out = sizes.v[i];
             a->scale = (double)a->out / (double)a->in;
@@ -281,6 +287,9 @@ read_sizes(struct onnx_op *op, struct bell_tensor *x, struct axis_plan *plans)
     for (i = 0; i < n; i++) {
         struct axis_plan *a = &plans[axes.given ? op_axis(axes.v[i], ndim) : i];
 
+        if (op_is_size(a->in))
+            return op_unsupported("keep_aspect_ratio_policy with sizes that "
+                                  "are symbols");
         a->out = (int64_t)floor(extreme * (double)a->in + 0.5);
         a->scale = extreme;
     }
@@ -333,7 +342,7 @@ onnx_op_resize(struct onnx_op *op)
     BELL_TRY(check_words(op, &r));
     memset(plans, 0, sizeof(plans));
     for (i = 0; i < ndim; i++) {
-        plans[i].in = plans[i].out = bell_shape(x)[i];
+        plans[i].in = plans[i].out = op_dim(x, (int)i);
         plans[i].scale = 1;
         plans[i].end = 1;
     }

@@ -69,8 +69,10 @@ put_ints(struct onnx_op *op, const int64_t *v, uint32_t n, bool is_scalar)
     host->shape[0] = n;
     host->n = n;
     host->bytes = (const uint8_t *)copy;
-    op->out[0] = (struct onnx_value){
-        .kind = ONNX_VALUE, .host = host, .is_constant = true};
+    op->out[0] = (struct onnx_value){.kind = ONNX_VALUE,
+                                     .host = host,
+                                     .is_constant = true,
+                                     .has_sizes = op_has_sizes(v, n)};
     return BELL_OK;
 }
 
@@ -100,7 +102,7 @@ op_shape(struct onnx_op *op, uint32_t i, const int64_t **out_shape,
     if (!copy)
         return onnx_no_memory();
     if (*out_ndim)
-        memcpy(copy, bell_shape(t), *out_ndim * sizeof(*copy));
+        memcpy(copy, op_dims(t), *out_ndim * sizeof(*copy));
     *out_shape = copy;
     return BELL_OK;
 }
@@ -129,7 +131,7 @@ onnx_op_size(struct onnx_op *op)
 
     BELL_TRY(op_shape(op, 0, &shape, &ndim));
     for (i = 0; i < ndim; i++)
-        n *= shape[i];
+        n = op_dim_mul(op, n, shape[i]);
     return put_ints(op, &n, 1, true);
 }
 
@@ -262,7 +264,7 @@ onnx_op_reshape(struct onnx_op *op)
     for (i = 0; i < want.n; i++) {
         shape[i] = want.v[i];
         if (shape[i] == 0 && !allow_zero)
-            shape[i] = bell_size(x, (int)i);
+            shape[i] = op_dim(x, (int)i);
     }
     op_out(op, 0, bell_reshape(x, shape, want.n));
     op->out[0].type = op->in[0]->type;
@@ -281,7 +283,7 @@ onnx_op_flatten(struct onnx_op *op)
         return bell_fail(BELL_BAD_AXIS, "axis %lld is not one of %u",
                          (long long)axis, ndim);
     for (i = 0; i < ndim; i++)
-        shape[i >= axis] *= bell_shape(x)[i];
+        shape[i >= axis] = op_dim_mul(op, shape[i >= axis], op_dim(x, (int)i));
     op_out(op, 0, bell_reshape(x, shape, 2));
     return BELL_OK;
 }
@@ -323,7 +325,7 @@ onnx_op_unsqueeze(struct onnx_op *op)
         is_new[axis] = true;
     }
     for (i = 0; i < ndim; i++)
-        shape[i] = is_new[i] ? 1 : bell_shape(x)[k++];
+        shape[i] = is_new[i] ? 1 : op_dims(x)[k++];
     op_out(op, 0, bell_reshape(x, shape, ndim));
     op->out[0].type = op->in[0]->type;
     return BELL_OK;
@@ -353,23 +355,23 @@ onnx_op_expand(struct onnx_op *op)
     int64_t shape[BELL_MAX_RANK];
     struct onnx_ints want;
     uint32_t ndim = bell_ndim(x), i, n;
+    char text[2][64];
 
     BELL_TRY(op_in_ints(op, 1, &want));
     n = want.n > ndim ? want.n : ndim;
     if (n > BELL_MAX_RANK)
         return op_unsupported("a value of more than %u axes", BELL_MAX_RANK);
     for (i = 0; i < n; i++) {
-        int64_t a = i + ndim < n ? 1 : bell_shape(x)[i + ndim - n];
+        int64_t a = i + ndim < n ? 1 : op_dims(x)[i + ndim - n];
         int64_t b = i + want.n < n ? 1 : want.v[i + want.n - n];
 
         if (a != b && a != 1 && b != 1)
-            return bell_fail(BELL_BAD_SHAPE,
-                             "size %lld is not expanded to "
-                             "%lld",
-                             (long long)a, (long long)b);
+            return bell_fail(BELL_BAD_SHAPE, "size %s is not expanded to %s",
+                             op_dim_text(op, a, text[0], sizeof(text[0])),
+                             op_dim_text(op, b, text[1], sizeof(text[1])));
         shape[i] = a == 1 ? b : a;
     }
-    BELL_TRY(op_check_shape(shape, n));
+    BELL_TRY(op_check_sizes(op->ctx, shape, n));
     op_out(op, 0, bell_expand(x, shape, n));
     return BELL_OK;
 }
@@ -387,12 +389,18 @@ onnx_op_tile(struct onnx_op *op)
         return bell_fail(BELL_BAD_SHAPE, "%u repeats; expected %u", repeats.n,
                          bell_ndim(x));
     for (i = 0; i < repeats.n; i++) {
+        bool is_number =
+            !op_is_size(repeats.v[i]) && !op_is_size(op_dim(x, (int)i));
+
+        shape[i] =
+            is_number ? 0 : op_dim_mul(op, repeats.v[i], op_dim(x, (int)i));
         if (repeats.v[i] < 0 ||
-            __builtin_mul_overflow(repeats.v[i], bell_shape(x)[i], &shape[i]))
+            (is_number && __builtin_mul_overflow(repeats.v[i],
+                                                 op_dim(x, (int)i), &shape[i])))
             return bell_fail(BELL_BAD_VALUE, "repeats of %lld is not possible",
                              (long long)repeats.v[i]);
     }
-    BELL_TRY(op_check_shape(shape, repeats.n));
+    BELL_TRY(op_check_sizes(op->ctx, shape, repeats.n));
     op_out(op, 0, bell_repeat(x, repeats.v, repeats.n));
     return BELL_OK;
 }
@@ -431,11 +439,14 @@ onnx_op_split(struct onnx_op *op)
     if (want.given && want.n != op->n_out)
         return bell_fail(BELL_BAD_SHAPE, "%u sizes; expected %u", want.n,
                          op->n_out);
-    size = bell_shape(x)[axis];
-    part = (size + op->n_out - 1) / op->n_out;
+    size = op_dim(x, (int)axis);
+    if (op_is_size(size) && !want.given)
+        return op_unsupported("an axis of a symbol's size is split by sizes "
+                              "that are given");
+    part = want.given ? 0 : (size + op->n_out - 1) / op->n_out;
     for (i = 0; i < op->n_out; i++) {
         sizes[i] = want.given ? want.v[i] : part < size ? part : size;
-        size -= sizes[i];
+        size -= want.given ? 0 : sizes[i];
     }
     bell_split(x, sizes, op->n_out, (int)axis, parts);
     for (i = 0; i < op->n_out; i++)
@@ -456,7 +467,7 @@ onnx_op_constant_of_shape(struct onnx_op *op)
     BELL_TRY(op_in_ints(op, 0, &shape));
     if (shape.n > BELL_MAX_RANK)
         return op_unsupported("a shape of %u axes", shape.n);
-    BELL_TRY(op_check_shape(shape.v, shape.n));
+    BELL_TRY(op_check_sizes(op->ctx, shape.v, shape.n));
     if (!value || !value->t) {
         op_out(op, 0, bell_zeros(op->ctx, shape.v, shape.n, BELL_FLOAT32));
         return BELL_OK;
@@ -472,6 +483,26 @@ onnx_op_constant_of_shape(struct onnx_op *op)
     return BELL_OK;
 }
 
+/* The range between sizes of symbols. */
+static bell_status
+range_of_sizes(struct onnx_op *op)
+{
+    struct onnx_ints v[3];
+    uint32_t i;
+
+    for (i = 0; i < 3; i++) {
+        BELL_TRY(op_in_ints(op, i, &v[i]));
+        if (v[i].n != 1)
+            return bell_fail(BELL_BAD_SHAPE, "input %u is not one number", i);
+    }
+    if (v[2].v[0] != 1)
+        return op_unsupported("a range of symbols in steps that are not 1");
+    op_out(op, 0,
+           bell_arange_dims(op->ctx, (struct bell_dim){v[0].v[0]},
+                            (struct bell_dim){v[1].v[0]}, BELL_INT64));
+    return BELL_OK;
+}
+
 bell_status
 onnx_op_range(struct onnx_op *op)
 {
@@ -482,6 +513,10 @@ onnx_op_range(struct onnx_op *op)
     uint32_t n[3], i;
     double count;
 
+    for (i = 0; i < 3; i++) {
+        if (op_has(op, i) && op->in[i]->has_sizes)
+            return range_of_sizes(op);
+    }
     for (i = 0; i < 3; i++) {
         BELL_TRY(op_in_floats(op, i, &v[i], &n[i]));
         if (n[i] != 1)
@@ -750,6 +785,61 @@ slice_bounds(struct onnx_op *op, struct onnx_ints *starts,
     return BELL_OK;
 }
 
+/* A slice whose bounds are numbers of an axis that is a number. */
+static struct bell_index_item
+slice_numbers(int64_t begin, int64_t end, int64_t step, int64_t size)
+{
+    if (begin < -size - 1)
+        begin = -size - 1;
+    if (begin > size)
+        begin = size;
+    if (end > size)
+        end = size;
+    if (end < -size - 1)
+        end = -size - 1;
+    if (step < -size - 1)
+        step = -size - 1;
+    if (step > size + 1)
+        step = size + 1;
+    if (step < 0 && end < -size)
+        end = BELL_NONE;
+    return bell_slice(begin, end, step);
+}
+
+/* A bound, clamped to the axis, where that is the same for all values: a size
+ * stays, a number below 0 counts from the end. */
+static int64_t
+clamp_bound(struct onnx_op *op, int64_t bound, int64_t size)
+{
+    if (!op_is_size(bound) && bound < 0)
+        bound = op_dim_sub(op, size, -bound);
+    return op_dim_at_most(op, size, bound) ? size : bound;
+}
+
+/* The same where the axis or a bound is a symbol's. */
+static bell_status
+slice_sizes(struct onnx_op *op, int64_t begin, int64_t end, int64_t step,
+            int64_t size, struct bell_index_item *out)
+{
+    const int64_t far = (int64_t)1 << 39;
+
+    if (step != 1)
+        return op_unsupported("an axis of a symbol's size is sliced in steps "
+                              "of 1");
+    if (!op_is_size(begin) && (begin > far || begin < -far))
+        return op_unsupported("a slice of a symbol's size begins at %lld",
+                              (long long)begin);
+    if (!op_is_size(end) && end < -far)
+        return op_unsupported("a slice of a symbol's size ends at %lld",
+                              (long long)end);
+    if (!op_is_size(end) && end > far)
+        end = far;
+    begin = clamp_bound(op, begin, size);
+    end = clamp_bound(op, end, size);
+    *out = begin == 0 && end == size ? bell_whole() : bell_slice(begin, end, 1);
+    return BELL_OK;
+}
+
 bell_status
 onnx_op_slice(struct onnx_op *op)
 {
@@ -771,22 +861,11 @@ onnx_op_slice(struct onnx_op *op)
                              (long long)axis, ndim);
         if (step == 0)
             return bell_fail(BELL_BAD_VALUE, "a step must not be 0");
-        size = bell_shape(x)[axis];
-        if (begin < -size - 1)
-            begin = -size - 1;
-        if (begin > size)
-            begin = size;
-        if (end > size)
-            end = size;
-        if (end < -size - 1)
-            end = -size - 1;
-        if (step < -size - 1)
-            step = -size - 1;
-        if (step > size + 1)
-            step = size + 1;
-        if (step < 0 && end < -size)
-            end = BELL_NONE;
-        items[axis] = bell_slice(begin, end, step);
+        size = op_dim(x, (int)axis);
+        if (op_is_size(size) || op_is_size(begin) || op_is_size(end))
+            BELL_TRY(slice_sizes(op, begin, end, step, size, &items[axis]));
+        else
+            items[axis] = slice_numbers(begin, end, step, size);
     }
     op_out(op, 0, ndim ? bell_index(x, items, ndim) : bell_alias(x));
     return BELL_OK;
@@ -815,8 +894,9 @@ onnx_op_pad(struct onnx_op *op)
                              (long long)axis, ndim);
         pads[2 * (ndim - 1 - axis)] = want.v[i];
         pads[2 * (ndim - 1 - axis) + 1] = want.v[n + i];
-        if (want.v[i] > (int64_t)ONNX_MAX_ELEMS ||
-            want.v[n + i] > (int64_t)ONNX_MAX_ELEMS)
+        if ((want.v[i] > (int64_t)ONNX_MAX_ELEMS && !op_is_size(want.v[i])) ||
+            (want.v[n + i] > (int64_t)ONNX_MAX_ELEMS &&
+             !op_is_size(want.v[n + i])))
             return op_unsupported("pads of %lld and %lld", (long long)want.v[i],
                                   (long long)want.v[n + i]);
     }

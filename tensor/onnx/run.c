@@ -133,10 +133,14 @@ read_device(struct onnx_run *run, struct bell_tensor *t,
             const struct onnx_host **out)
 {
     struct onnx_host *host = arena_calloc(&run->arena, 1, sizeof(*host));
-    uint64_t n = bell_numel(t);
     uint8_t *bytes;
+    uint64_t n;
 
     BELL_TRY(bell_context_status(run->ctx));
+    if (op_varies(t))
+        return op_unsupported("a value of a symbol's size is needed on the "
+                              "host, which is for all sizes");
+    n = bell_numel(t);
     if (n > ONNX_HOST_ELEMS)
         return op_unsupported("a value of %llu elements is needed on the host; "
                               "expected at most %u",
@@ -200,6 +204,8 @@ onnx_tensor_in(struct onnx_run *run, struct bell_context *ctx,
         return fail_tensor(ctx);
     if (!host && onnx_host_of(run, value, &host) != BELL_OK)
         return fail_tensor(ctx);
+    if (value->has_sizes && ctx != run->host)
+        return *made = onnx_sizes_tensor(run, host);
     *made = tensor_of_host(ctx, host);
     return *made;
 }
@@ -232,6 +238,10 @@ settle(struct onnx_run *run, struct onnx_value *value, bool *out_fits)
     value->host = host;
     value->h = NULL;
     value->is_constant = true;
+    /* the host's context has no symbols: the words were moved there */
+    value->has_sizes =
+        host->dtype == BELL_INT64 &&
+        op_has_sizes((const int64_t *)(const void *)bytes, (uint32_t)host->n);
     return BELL_OK;
 }
 
@@ -382,7 +392,7 @@ finish_tensor(struct onnx_op *op, struct bell_tensor **t)
 
         *t = op_to(*t, bell_dtype_of(like));
     }
-    return op_check_shape(bell_shape(*t), bell_ndim(*t));
+    return op_check_sizes(op->ctx, op_dims(*t), bell_ndim(*t));
 }
 
 /* Runs it in op->ctx. *out_fits: false where what was folded is too large. */
@@ -395,6 +405,7 @@ run_in(struct onnx_op *op, bool *out_fits)
     *out_fits = true;
     memset(op->out, 0, op->n_out * sizeof(*op->out));
     bell_error_clear();
+    BELL_TRY(onnx_check_takes(op));
     BELL_TRY(op->node->row->fn ? op->node->row->fn(op) : run_direct(op));
     BELL_TRY(bell_context_status(op->ctx));
     for (i = 0; i < op->n_out; i++) {
@@ -443,7 +454,7 @@ run_node(struct onnx_run *run, struct onnx_frame *frame,
 {
     struct onnx_op op = {run, frame,           node, node->opset, run->ctx,
                          0,   node->n_outputs, NULL, NULL};
-    bool fits;
+    bool fits, on_host, done = false;
     uint32_t i;
 
     if (++run->n_steps > ONNX_MAX_STEPS)
@@ -464,9 +475,14 @@ run_node(struct onnx_run *run, struct onnx_frame *frame,
     if (node->function) {
         BELL_TRY(run_model_function(&op));
     } else {
-        if (folds(&op))
+        on_host = folds(&op);
+        if (on_host)
+            BELL_TRY(onnx_fold_sizes(&op, &on_host, &done));
+        if (on_host && !done)
             op.ctx = run->host;
-        BELL_TRY(run_in(&op, &fits));
+        fits = true;
+        if (!done)
+            BELL_TRY(run_in(&op, &fits));
         if (!fits) {
             op.ctx = run->ctx;
             BELL_TRY(run_in(&op, &fits));

@@ -795,6 +795,127 @@ test_bombs(void **state)
     bell_onnx_close(model);
 }
 
+/* ---- sizes that are open ------------------------------------------------- */
+
+/* y = Reshape(x + Cast(Range(0, n)), (n / 1, 1, -1)), by nodes of Shape, x of
+ * n rows of 3: sizes that are moved, computed, and elements. */
+static struct msg
+open_sizes_graph(void)
+{
+    static const int64_t zero = 0, one = 1, rest = -1;
+    struct msg graph = {.n = 0}, node, t;
+
+    node = make_node("Shape", "x", "shape");
+    put_msg(&graph, 1, &node);
+    node = make_node("Gather", "shape zero", "n");
+    put_attr_int(&node, "axis", 0);
+    put_msg(&graph, 1, &node);
+    node = make_node("Range", "zero n one", "count");
+    put_msg(&graph, 1, &node);
+    node = make_node("Cast", "count", "number");
+    put_attr_int(&node, "to", 1);
+    put_msg(&graph, 1, &node);
+    node = make_node("Unsqueeze", "number axes", "column");
+    put_msg(&graph, 1, &node);
+    node = make_node("Add", "x column", "s");
+    put_msg(&graph, 1, &node);
+    node = make_node("Div", "n one", "m");
+    put_msg(&graph, 1, &node);
+    node = make_node("Unsqueeze", "m first", "m1");
+    put_msg(&graph, 1, &node);
+    node = make_node("Concat", "m1 axes rest", "sizes");
+    put_attr_int(&node, "axis", 0);
+    put_msg(&graph, 1, &node);
+    node = make_node("Reshape", "s sizes", "y");
+    put_msg(&graph, 1, &node);
+    t = make_tensor("zero", 7, &zero, 8, -1);
+    put_msg(&graph, 5, &t);
+    t = make_tensor("one", 7, &one, 8, -1);
+    put_msg(&graph, 5, &t);
+    t = make_tensor("axes", 7, &one, 8, 1);
+    put_msg(&graph, 5, &t);
+    t = make_tensor("first", 7, &zero, 8, 1);
+    put_msg(&graph, 5, &t);
+    t = make_tensor("rest", 7, &rest, 8, 1);
+    put_msg(&graph, 5, &t);
+    put_value(&graph, 11, "x", (const int64_t[]){-1, 3}, 2);
+    put_value(&graph, 12, "y", NULL, UINT32_MAX);
+    return graph;
+}
+
+/* One capture is for all sizes within the bounds. */
+static void
+test_symbols(void **state)
+{
+    struct bell_context *ctx = *state;
+    struct msg graph = open_sizes_graph();
+    struct bell_jit_desc desc = {sizeof(desc), "model", bell_onnx_call,
+                                 NULL,         1,       1};
+    struct bell_jit_info info = {.struct_size = sizeof(info)};
+    struct bell_dim n = bell_symbol(ctx, "n", 1, 100);
+    struct bell_tensor *x, *y;
+    int64_t shape[BELL_MAX_RANK], size;
+    struct bell_onnx *model;
+    struct bell_jit *jit;
+    float got[300];
+    uint32_t ndim;
+
+    expect_ok(open_graph(ctx, &graph, &model));
+    expect_fails(bell_onnx_input_shape(model, 0, shape, &ndim), BELL_E_INVALID,
+                 "axis 0 is open, called n");
+    expect_fails(bell_onnx_set_dim(model, "m", n), BELL_E_INVALID,
+                 "they have n");
+    expect_fails(bell_onnx_set_dim(model, "n", bell_dim_of(-1)), BELL_E_INVALID,
+                 "0 or more");
+    expect_fails(bell_onnx_set_input_shape(model, 0, BELL_DIMS(5, 4)),
+                 BELL_E_INVALID, "expected 3");
+    expect_ok(bell_onnx_set_dim(model, "n", n));
+    expect_ok(bell_onnx_input_shape(model, 0, shape, &ndim));
+    assert_int_equal(ndim, 2);
+    assert_int_equal(shape[0], n.word);
+    assert_int_equal(shape[1], 3);
+    desc.user = model;
+    expect_ok(bell_jit_create(ctx, &desc, &jit));
+    x = bell_zeros(ctx, shape, ndim, BELL_FLOAT32);
+    expect_ok(bell_jit_call(jit, &x, &y));
+    for (size = 1; size <= 100; size += 33) {
+        x = bell_full(ctx, BELL_DIMS(size, 3), 0.5, BELL_FLOAT32);
+        expect_ok(bell_jit_call(jit, &x, &y));
+        expect_ok(bell_read(y, got, (size_t)size * 12));
+        assert_int_equal(bell_size(y, 0), size);
+        assert_int_equal(bell_size(y, 2), 3);
+        assert_true(got[size * 3 - 1] == 0.5f + (float)(size - 1));
+    }
+    bell_jit_get_info(jit, &info);
+    assert_int_equal(info.n_captures, 1);
+    x = bell_full(ctx, BELL_DIMS(101, 3), 0.5, BELL_FLOAT32);
+    expect_failure(bell_jit_call(jit, &x, &y), "100");
+    expect_fails(bell_onnx_call(ctx, model, &x, &y), BELL_E_INVALID,
+                 "axis 0 has size 101; n is 1 to 100");
+    bell_jit_destroy(jit);
+    bell_onnx_close(model);
+}
+
+/* An operator that takes numbers alone says so. */
+static void
+test_symbols_refused(void **state)
+{
+    struct bell_context *ctx = *state;
+    struct msg graph = {.n = 0}, node = make_node("NonZero", "x", "y");
+    struct bell_dim n = bell_symbol(ctx, "rows", 1, 100);
+    struct bell_onnx *model;
+    struct bell_tensor *x, *y;
+
+    put_msg(&graph, 1, &node);
+    put_value(&graph, 11, "x", (const int64_t[]){-1, 3}, 2);
+    put_value(&graph, 12, "y", NULL, UINT32_MAX);
+    expect_ok(open_graph(ctx, &graph, &model));
+    x = bell_zeros(ctx, BELL_SHAPE(n, 3), BELL_FLOAT32);
+    expect_fails(bell_onnx_call(ctx, model, &x, &y), BELL_E_UNSUPPORTED,
+                 "input 0 has the sizes (rows, 3)");
+    bell_onnx_close(model);
+}
+
 /* Failing allocations, one after the other. */
 static void
 test_memory(void **state)
@@ -841,11 +962,18 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_call),      cmocka_unit_test(test_shapes_in_jit),
-        cmocka_unit_test(test_if),        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_overloads), cmocka_unit_test(test_inputs),
-        cmocka_unit_test(test_names),     cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_external),  cmocka_unit_test(test_bombs),
+        cmocka_unit_test(test_call),
+        cmocka_unit_test(test_shapes_in_jit),
+        cmocka_unit_test(test_if),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_overloads),
+        cmocka_unit_test(test_inputs),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_external),
+        cmocka_unit_test(test_bombs),
+        cmocka_unit_test(test_symbols),
+        cmocka_unit_test(test_symbols_refused),
         cmocka_unit_test(test_memory),
     };
 
