@@ -8,23 +8,8 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/thread.h"
-#include "doorbell/jit.h"
-#include "doorbell/onnx.h"
 #include "tensor/files/npy.h"
 #include "tools/eval/eval_print.h"
-#include "tools/inputs.h"
-
-#define MAX_VALUES 64
-
-struct model_run {
-    const struct onnx_run_options *opts;
-    struct bell_context *ctx;
-    struct bell_onnx *model;
-    struct bell_jit *jit; /* NULL where it runs once */
-    uint32_t n_in, n_out;
-    struct bell_tensor *in[MAX_VALUES], *out[MAX_VALUES];
-    double first_us, best_us;
-};
 
 bool
 onnx_is_model(const char *path)
@@ -41,62 +26,6 @@ model_value(const struct model_run *run, bool is_input, uint32_t i)
                     : bell_onnx_output(run->model, i);
 }
 
-/* The number of the value that "name=FILE" means. */
-static bell_status
-find_model_value(const struct model_run *run, const char *item, bool is_input,
-                 uint32_t *out_number, const char **out_path)
-{
-    const char *option = is_input ? "--in" : "--out";
-    const char *equals = strchr(item, '=');
-    const struct bell_onnx_value *v;
-    char names[256] = "none";
-    size_t n = 0;
-    uint32_t i;
-
-    /* Names may have a '=' themselves. */
-    for (i = 0; (v = model_value(run, is_input, i)); i++) {
-        size_t length = strlen(v->name);
-
-        if (strncmp(item, v->name, length) == 0 && item[length] == '=' &&
-            item[length + 1]) {
-            *out_number = i;
-            *out_path = item + length + 1;
-            return BELL_OK;
-        }
-        if (n < sizeof(names))
-            n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%.40s",
-                                  n ? ", " : "", v->name);
-    }
-    if (!equals || equals == item || !equals[1])
-        return bell_fail(BELL_BAD_NAME, "%s '%.80s' is not name=FILE", option,
-                         item);
-    return bell_fail(BELL_BAD_NAME, "%s %.*s: the model has %s", option,
-                     (int)(equals - item), item, names);
-}
-
-static bell_status
-load_model_inputs(struct model_run *run)
-{
-    uint32_t number;
-    const char *path;
-    size_t i;
-
-    for (i = 0; i < run->opts->in->n_items; i++) {
-        BELL_TRY(find_model_value(run, run->opts->in->items[i], true, &number,
-                                  &path));
-        BELL_TRY(tool_read_input(run->ctx, path, true, &run->in[number]));
-        BELL_TRY(bell_realize1(run->in[number]));
-    }
-    for (i = 0; i < run->n_in; i++) {
-        if (!run->in[i])
-            return bell_fail(BELL_BAD_MISSING,
-                             "input '%.80s' is missing: --in %.80s=FILE",
-                             model_value(run, true, (uint32_t)i)->name,
-                             model_value(run, true, (uint32_t)i)->name);
-    }
-    return BELL_OK;
-}
-
 static bell_status
 open_model(struct model_run *run)
 {
@@ -108,13 +37,17 @@ open_model(struct model_run *run)
     BELL_TRY(bell_onnx_open(run->ctx, o->path, &run->model));
     run->n_in = bell_onnx_n_inputs(run->model);
     run->n_out = bell_onnx_n_outputs(run->model);
-    if (run->n_in > MAX_VALUES || run->n_out > MAX_VALUES)
+    if (run->n_in > ONNX_RUN_VALUES || run->n_out > ONNX_RUN_VALUES)
         return bell_fail(BELL_E_UNSUPPORTED,
                          "%s: has %u inputs and %u outputs; expected at most "
                          "%d",
-                         o->path, run->n_in, run->n_out, MAX_VALUES);
-    BELL_TRY(load_model_inputs(run));
-    if (!o->save && o->times == 1)
+                         o->path, run->n_in, run->n_out, ONNX_RUN_VALUES);
+    BELL_TRY(onnx_apply_shapes(run->ctx, run->model, &o->model->shapes,
+                               &o->model->symbols, run->symbols,
+                               &run->n_symbols));
+    BELL_TRY(onnx_load_inputs(run));
+    /* with symbols it is one plan for all sizes, as in a bundle */
+    if (!o->save && o->times == 1 && !run->n_symbols)
         return BELL_OK;
     desc.user = run->model;
     desc.n_in = run->n_in;
@@ -160,12 +93,12 @@ static bell_status
 save_model(struct model_run *run)
 {
     const struct onnx_run_options *o = run->opts;
-    const char *in_names[MAX_VALUES], *out_names[MAX_VALUES];
+    const char *in_names[ONNX_RUN_VALUES], *out_names[ONNX_RUN_VALUES];
     const char *own = bell_context_device(run->ctx);
     struct bell_jit_save_desc desc = {.struct_size = sizeof(desc),
-                                      .targets = o->targets->items,
+                                      .targets = o->model->targets.items,
                                       .n_targets =
-                                          (uint32_t)o->targets->n_items,
+                                          (uint32_t)o->model->targets.n_items,
                                       .in_names = in_names,
                                       .out_names = out_names};
     uint32_t i;
@@ -184,24 +117,6 @@ save_model(struct model_run *run)
 /* ---- results ------------------------------------------------------------ */
 
 static bell_status
-read_output(const struct model_run *run, uint32_t i, struct host_array *array)
-{
-    struct bell_tensor *t = run->out[i];
-
-    memset(array, 0, sizeof(*array));
-    array->dtype = bell_dtype_of(t);
-    array->ndim = bell_ndim(t);
-    if (array->ndim)
-        memcpy(array->shape, bell_shape(t), array->ndim * sizeof(int64_t));
-    array->n_elems = bell_numel(t);
-    array->size_bytes = bell_nbytes(t);
-    array->data = host_alloc(array->size_bytes + 1);
-    if (!array->data)
-        return bell_fail(BELL_E_NO_MEMORY, "out of memory for an output");
-    return bell_read(t, array->data, array->size_bytes);
-}
-
-static bell_status
 store_outputs(const struct model_run *run)
 {
     struct host_array array;
@@ -211,9 +126,9 @@ store_outputs(const struct model_run *run)
     size_t i;
 
     for (i = 0; i < run->opts->out->n_items; i++) {
-        BELL_TRY(find_model_value(run, run->opts->out->items[i], false, &number,
-                                  &path));
-        status = read_output(run, number, &array);
+        BELL_TRY(onnx_find_value(run->model, run->opts->out->items[i], false,
+                                 &number, &path));
+        status = onnx_read_output(run->out[number], &array);
         if (status == BELL_OK)
             status = npy_write(path, &array);
         host_array_fini(&array);
@@ -232,7 +147,7 @@ print_outputs(const struct model_run *run, struct json *json)
     for (i = 0; i < run->n_out && status == BELL_OK; i++) {
         const char *name = model_value(run, false, i)->name;
 
-        status = read_output(run, i, &array);
+        status = onnx_read_output(run->out[i], &array);
         if (status == BELL_OK && json) {
             json_object(json, NULL);
             json_str(json, "name", name);
@@ -254,31 +169,39 @@ print_model_run(const struct model_run *run)
 {
     const struct onnx_run_options *o = run->opts;
     bell_status status = BELL_OK;
+    bool same = true;
     struct json json;
+    int code;
 
     if (!o->json) {
-        if (!o->out->n_items)
+        if (o->model->check)
+            status = onnx_check_outputs(run, NULL, &same);
+        else if (!o->out->n_items)
             status = print_outputs(run, NULL);
         if (status != BELL_OK)
-            return tool_fail(false, status);
+            return tool_fail_input(false, status);
         if (o->times > 1)
             tool_printf("%" PRId64 " runs: first %.1f us, best %.1f us\n",
                         o->times, run->first_us, run->best_us);
-        return TOOL_OK;
+        return same ? TOOL_OK : TOOL_FAILED;
     }
     json_init(&json);
     json_str(&json, "device", bell_context_device(run->ctx));
     json_int(&json, "runs", o->times);
     json_num(&json, "first_us", run->first_us);
     json_num(&json, "best_us", run->best_us);
-    json_array(&json, "outputs");
-    status = print_outputs(run, &json);
+    json_array(&json, o->model->check ? "checked" : "outputs");
+    status = o->model->check ? onnx_check_outputs(run, &json, &same)
+                             : print_outputs(run, &json);
     json_end(&json);
     if (status != BELL_OK) {
         json_fini(&json);
-        return tool_fail(true, status);
+        return tool_fail_input(true, status);
     }
-    return tool_print_json(&json);
+    if (o->model->check)
+        json_bool(&json, "same", same);
+    code = tool_print_json(&json);
+    return code != TOOL_OK || same ? code : TOOL_FAILED;
 }
 
 int

@@ -37,7 +37,10 @@
 struct run_options {
     struct tool_list bundles;
     const char *bundle, *device, *weights, *save, *key, *serve;
-    struct tool_list in, out, targets;
+    struct tool_list in, out;
+#ifdef TOOL_HELP_DOCUMENT
+    struct onnx_model_options model;
+#endif
     int64_t times, timeout_s;
     bool list, json;
 };
@@ -517,17 +520,17 @@ run_onnx_model(const struct run_options *o)
         .save = o->save,
         .in = &o->in,
         .out = &o->out,
-        .targets = &o->targets,
+        .model = &o->model,
         .times = o->times,
         .json = o->json,
     };
 
     if (o->weights || o->key || o->list || o->timeout_s)
-        return tool_usage(o->json, "run: a model takes --in, --out, --device, "
-                                   "--times, --save, --target");
-    if (o->save && o->out.n_items)
-        return tool_usage(o->json, "run: --save takes no --out");
-    if (o->targets.n_items && !o->save)
+        return tool_usage(o->json, "run: a model takes no --weights, --key, "
+                                   "--list, --timeout");
+    if (o->save && (o->out.n_items || o->model.check))
+        return tool_usage(o->json, "run: --save takes no --out, --check");
+    if (o->model.targets.n_items && !o->save)
         return tool_usage(o->json, "run: --target is of --save FILE");
     return onnx_run(&options);
 }
@@ -549,7 +552,12 @@ verb_run(int argc, char **argv)
         "m.bundle"
 #endif
         ;
-    struct bundle_run run = {.opts = {.times = 1}};
+    struct bundle_run run = {.opts = {.times = 1
+#ifdef TOOL_HELP_DOCUMENT
+                                      ,
+                                      .model = {.rtol = 1e-4, .atol = 1e-5}
+#endif
+                             }};
     struct run_options *o = &run.opts;
     const struct tool_opt opts[] = {
         {"BUNDLE", NULL, TOOL_OPT_LIST, &o->bundles, 0, 0,
@@ -569,9 +577,23 @@ verb_run(int argc, char **argv)
 #endif
         },
 #ifdef TOOL_HELP_DOCUMENT
-        {"--target", "DEVICE", TOOL_OPT_LIST, &o->targets, 0, 0,
+        {"--target", "DEVICE", TOOL_OPT_LIST, &o->model.targets, 0, 0,
          "with --save, of a model: a device that the bundle is for (default: "
          "the one it is compiled on)"},
+        {"--shape", "NAME=SIZE,...", TOOL_OPT_LIST, &o->model.shapes, 0, 0,
+         "of a model: sizes that it leaves open, batch=1,seq=128, or the shape "
+         "of an input, x=1x3x224x224"},
+        {"--symbol", "NAME=MIN:MAX", TOOL_OPT_LIST, &o->model.symbols, 0, 0,
+         "of a model: a size that it leaves open is any of these; one plan, "
+         "and one bundle, is for all"},
+        {"--check", "FILE", TOOL_OPT_STRING, &o->model.check, 0, 0,
+         "of a model: .npz or .safetensors with outputs by name; print the "
+         "largest differences; exit code 1 if one is beyond |want| * RTOL + "
+         "ATOL"},
+        TOOL_NUMBER_OPT("--rtol", "RTOL", &o->model.rtol, -1, 1000000,
+                        "of --check (default: 1e-4)"),
+        TOOL_NUMBER_OPT("--atol", "ATOL", &o->model.atol, -1, 1000000,
+                        "of --check (default: 1e-5)"),
 #endif
         {"--device", "DEVICE", TOOL_OPT_STRING, &o->device, 0, 0,
          "where (default: $BELL_DEVICE, or the first that works)"},
@@ -607,8 +629,10 @@ verb_run(int argc, char **argv)
 #ifdef TOOL_HELP_DOCUMENT
     if (!o->serve && onnx_is_model(o->bundle))
         return run_onnx_model(o);
-    if (o->targets.n_items)
-        return tool_usage(o->json, "run: --target is of a model");
+    if (o->model.targets.n_items || o->model.shapes.n_items ||
+        o->model.symbols.n_items || o->model.check)
+        return tool_usage(o->json, "run: --target, --shape, --symbol and "
+                                   "--check are of a model");
 #endif
     if ((o->list || o->save) && (o->in.n_items || o->out.n_items || o->device ||
                                  (o->list && o->weights)))
