@@ -7,7 +7,8 @@
 set -euo pipefail
 
 build="gcc libc6-dev meson ninja-build pkg-config llvm-19-dev zlib1g-dev libcjson-dev"
-optional="libsqlite3-dev libpci-dev libsodium-dev opencl-c-headers"
+optional="libsqlite3-dev libpci-dev libsodium-dev opencl-c-headers
+    libpng-dev libturbojpeg0-dev"
 check="$build g++ libcmocka-dev libonnx-testdata libopenblas-dev clang-format-14 binutils ocl-icd-libopencl1 pocl-opencl-icd"
 # A program that stands for each package, where one does: what is here by
 # another way than apt need not be installed.
@@ -17,7 +18,7 @@ declare -A program=([gcc]=gcc [g++]=g++ [meson]=meson [ninja-build]=ninja
     [gcc-aarch64-linux-gnu]=aarch64-linux-gnu-gcc [qemu-user-static]=qemu-aarch64-static)
 declare -A module=([zlib1g-dev]=zlib [libcjson-dev]=libcjson [libcmocka-dev]=cmocka
     [libopenblas-dev]=openblas [libsqlite3-dev]=sqlite3 [libpci-dev]=libpci
-    [libsodium-dev]=libsodium)
+    [libsodium-dev]=libsodium [libpng-dev]=libpng [libturbojpeg0-dev]=libturbojpeg)
 
 installed() {
     if command -v dpkg-query >/dev/null; then

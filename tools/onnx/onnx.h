@@ -18,6 +18,8 @@ struct onnx_model_options {
     struct tool_list symbols; /* "seq=1:512" */
     const char *check;        /* a file of outputs; NULL: none */
     double rtol, atol;
+    const char *scale, *mean, *std; /* of images and sounds; NULL: usual ones */
+    bool resize;                    /* images may be stretched */
 };
 
 /* Options of `run`, as they were given. */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "tensor/files/array.h"
 #include "tools/inputs.h"
+#include "tools/onnx/media.h"
 #include "tools/onnx/onnx.h"
 #include "tools/shape.h"
 
@@ -251,7 +252,10 @@ load_model_input(struct model_run *run, uint32_t number, const char *text)
 {
     struct bell_tensor **t = &run->in[number];
 
-    BELL_TRY(tool_read_input(run->ctx, text, true, t));
+    if (media_is(text))
+        BELL_TRY(media_load(run, number, text, t));
+    else
+        BELL_TRY(tool_read_input(run->ctx, text, true, t));
     return bell_realize1(*t);
 }
 

@@ -549,7 +549,8 @@ verb_run(int argc, char **argv)
         "\n\nA file that is called .onnx is compiled first:\n\n"
         "  doorbell run model.onnx --in x=x.npy --out y=y.npy\n"
         "  doorbell run model.onnx --in x=1x3x224x224:float32 --save "
-        "m.bundle"
+        "m.bundle\n\n"
+        "Its inputs may also be images and sounds: .png, .jpg, .wav."
 #endif
         ;
     struct bundle_run run = {.opts = {.times = 1
@@ -594,6 +595,15 @@ verb_run(int argc, char **argv)
                         "of --check (default: 1e-4)"),
         TOOL_NUMBER_OPT("--atol", "ATOL", &o->model.atol, -1, 1000000,
                         "of --check (default: 1e-5)"),
+        {"--scale", "NUMBER", TOOL_OPT_STRING, &o->model.scale, 0, 0,
+         "divides pixels of 0..255 and samples of -1..1 that a model is given "
+         "(default: 255, 1)"},
+        {"--mean", "NUMBERS", TOOL_OPT_STRING, &o->model.mean, 0, 0,
+         "then subtracted, one for all channels or 0.485,0.456,0.406"},
+        {"--std", "NUMBERS", TOOL_OPT_STRING, &o->model.std, 0, 0,
+         "then divides"},
+        {"--resize", NULL, TOOL_OPT_FLAG, &o->model.resize, 0, 0,
+         "stretch images to the sizes that the model takes"},
 #endif
         {"--device", "DEVICE", TOOL_OPT_STRING, &o->device, 0, 0,
          "where (default: $BELL_DEVICE, or the first that works)"},
@@ -630,9 +640,11 @@ verb_run(int argc, char **argv)
     if (!o->serve && onnx_is_model(o->bundle))
         return run_onnx_model(o);
     if (o->model.targets.n_items || o->model.shapes.n_items ||
-        o->model.symbols.n_items || o->model.check)
-        return tool_usage(o->json, "run: --target, --shape, --symbol and "
-                                   "--check are of a model");
+        o->model.symbols.n_items || o->model.check || o->model.scale ||
+        o->model.mean || o->model.std || o->model.resize)
+        return tool_usage(o->json, "run: --target, --shape, --symbol, --check, "
+                                   "--scale, --mean, --std and --resize are "
+                                   "of a model");
 #endif
     if ((o->list || o->save) && (o->in.n_items || o->out.n_items || o->device ||
                                  (o->list && o->weights)))
