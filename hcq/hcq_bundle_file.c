@@ -649,6 +649,16 @@ level_of(const char *arch, bool *out_is_arm)
     return 0;
 }
 
+/* Simulated NVIDIA cards run PTX: nobody has written down what their machine
+ * code is. (A null device runs nothing, and takes both.) */
+static bool
+runs_ptx_alone(const struct hcq_device_info *info)
+{
+    return strcmp(info->backend, "NV") == 0 &&
+           (info->flags & (HCQ_DEVICE_SIMULATED | HCQ_DEVICE_NULL)) ==
+               HCQ_DEVICE_SIMULATED;
+}
+
 /* How well a target suits the device; 0: not at all. A processor runs what is
  * for lesser ones: "x86-64-v3" on x86-64-v4. */
 static int
@@ -664,6 +674,8 @@ suits(const struct bundle_file *f, const struct bundle_target *t,
     if (model[0] && strcmp(model, info->model) != 0)
         return 0;
     if (t->form == BUNDLE_PTX && !(info->flags & HCQ_DEVICE_SIMULATED))
+        return 0;
+    if (t->form != BUNDLE_PTX && runs_ptx_alone(info))
         return 0;
     if (strcmp(arch, info->arch) == 0)
         return 1000 + (model[0] != 0) + (t->form == BUNDLE_PTX);
@@ -708,8 +720,12 @@ bundle_choose_target(const struct bundle_file *f,
     if (best)
         return BELL_OK;
     list_targets(f, text, sizeof(text));
-    return bell_fail(BELL_E_UNSUPPORTED,
-                     "bundle: it is for %s; %s is %s %s (%s)",
-                     text[0] ? text : "nothing", info->name, info->backend,
-                     info->arch, info->model);
+    return bell_fail(
+        BELL_E_UNSUPPORTED, "bundle: it is for %s; %s is %s %s (%s)%s%s",
+        text[0] ? text : "nothing", info->name, info->backend, info->arch,
+        info->model,
+        runs_ptx_alone(info) ? ", and a simulated NVIDIA card runs no machine "
+                               "code: save the bundle for NV@sim:"
+                             : "",
+        runs_ptx_alone(info) ? info->arch : "");
 }

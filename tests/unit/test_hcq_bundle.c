@@ -693,6 +693,17 @@ test_targets(void **state)
     f.targets[0].form = BUNDLE_PTX;
     assert_int_equal(taken(&f), 100);
     dev->info.flags &= ~HCQ_DEVICE_SIMULATED;
+    /* simulated NVIDIA cards run no machine code */
+    snprintf(real, sizeof(real), "%s", dev->info.backend);
+    snprintf(dev->info.backend, sizeof(dev->info.backend), "NV");
+    dev->info.flags |= HCQ_DEVICE_SIMULATED;
+    f.targets[1].backend = add_name(&f, "NV");
+    f.targets[1].model = 0;
+    assert_int_equal(taken(&f), 0);
+    expect_fails(bell_error_last()->status, BELL_E_UNSUPPORTED,
+                 "save the bundle for NV@sim:");
+    snprintf(dev->info.backend, sizeof(dev->info.backend), "%.15s", real);
+    dev->info.flags &= ~HCQ_DEVICE_SIMULATED;
     f.header->sections[BUNDLE_TARGETS].size_bytes = 0;
     assert_int_equal(taken(&f), 0);
     expect_fails(bell_error_last()->status, BELL_E_UNSUPPORTED,
