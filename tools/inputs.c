@@ -35,7 +35,8 @@ static const char *
 find_name(const char *path)
 {
     static const char *const ends[] = {
-        ".gguf:", ".safetensors:", ".json:", ".npz:", ".pth:", ".pt:", ".bin:"};
+        ".gguf:", ".onnx:", ".safetensors:", ".json:",
+        ".npz:",  ".pth:",  ".pt:",          ".bin:"};
     const char *found;
     size_t i;
 

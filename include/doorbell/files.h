@@ -1,6 +1,7 @@
 /* Files of tensors: GGUF, safetensors (one file, or the index of several),
- * NumPy's .npy and .npz, PyTorch's .pth, IDX and CIFAR-10. Which one it is, how
- * a file begins tells.
+ * NumPy's .npy and .npz, PyTorch's .pth, weights of ONNX models, IDX and
+ * CIFAR-10. Which one it is, how a file begins tells; ONNX also by its name's
+ * end, .onnx.
  *
  *     bell_file_open("model.gguf", &file);
  *     w = bell_file_tensor(ctx, file, "blk.0.attn_q.weight");

@@ -332,6 +332,8 @@ read_format(struct bell_file *file)
         return file_read_npy(file);
     if (begins(file, "PK\3\4", 4) || begins(file, "PK\5\6", 4))
         return file_read_zip(file);
+    if (file_is_onnx(file))
+        return file_read_onnx(file);
     if (is_safetensors(file))
         return file_read_safetensors(file);
     if (file->data[0] == '{')
@@ -348,7 +350,7 @@ read_format(struct bell_file *file)
     return bell_fail(
         BELL_E_UNSUPPORTED,
         "%s: is not one of GGUF, safetensors (and its index), .npy, "
-        ".npz, .pth, IDX and CIFAR-10, from how it begins",
+        ".npz, .pth, .onnx, IDX and CIFAR-10, from how it begins",
         file->path);
 }
 
@@ -464,6 +466,7 @@ bell_file_close(struct bell_file *file)
         bell_file_close(file->shards[i]);
     host_free(file->shards);
     file_free_safetensors(file);
+    file_free_onnx(file);
     zip_fini(&file->zip);
     pickle_fini(&file->pickle);
     file_bytes_fini(&file->unpacked);

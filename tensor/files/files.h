@@ -66,6 +66,8 @@ enum file_kind {
     FILE_LIST
 };
 
+struct onnx_model;
+
 /* A value beside the tensors. */
 struct file_value {
     enum file_kind kind, item_kind;
@@ -96,6 +98,7 @@ struct bell_file {
     struct map tensor_of, meta_of; /* hash of a name -> number */
     struct safetensors header;     /* of a file of safetensors */
     void *document;                /* owned: an index of them, parsed */
+    struct onnx_model *onnx;       /* owned: of an ONNX model; or NULL */
     struct zip zip;                /* whose members tensors are */
     struct pickle pickle;          /* of PyTorch's files */
     struct file_bytes streamed;    /* of what cannot be mapped */
@@ -162,6 +165,10 @@ BELL_MUST_CHECK bell_status file_read_npy(struct bell_file *file);
 BELL_MUST_CHECK bell_status file_read_idx(struct bell_file *file);
 BELL_MUST_CHECK bell_status file_read_cifar(struct bell_file *file);
 bool file_is_cifar(const struct bell_file *file);
+/* A model's weights, by the end of its name. */
+BELL_MUST_CHECK bell_status file_read_onnx(struct bell_file *file);
+bool file_is_onnx(const struct bell_file *file);
+void file_free_onnx(struct bell_file *file);
 /* Read an archive of NumPy's arrays, or PyTorch's. */
 BELL_MUST_CHECK bell_status file_read_zip(struct bell_file *file);
 BELL_MUST_CHECK bell_status file_read_torch(struct bell_file *file,

@@ -112,6 +112,18 @@ def check_outputs(tap, case):
         err="the first output is 'embedding'"))
 
 
+def check_weights(tap, case):
+    out = case.path('w.npy')
+    complaints = expect(run('eval', 'w * 2', '--in', 'w@' + case.model +
+                            ':heads', '--out', out, '--device', 'CPU'), 0)
+    if not complaints and read_npy(out).flat != [8]:
+        complaints.append(f'{read_npy(out).flat}')
+    tap.check('eval of a weight', complaints)
+    tap.check('eval of a weight that is not there', expect(
+        run('eval', 'w', '--in', 'w@' + case.model + ':nope', '--device',
+            'CPU'), 1, err="no tensor 'nope'"))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
@@ -120,6 +132,7 @@ def main():
         check_device(tap, case, 'NV@sim:sm_90', (20, 64), (7,))
         check_refusals(tap, case)
         check_outputs(tap, case)
+        check_weights(tap, case)
     tap.finish()
 
 

@@ -77,7 +77,7 @@ FOLDERS = {
     'sim/qcom/gpu': {'sim/qcom/isa'},
     'sim/qcom/kernel': {'sim/qcom', 'sim/qcom/gpu'},
     'tensor/core': set(),
-    'tensor/files': {'tensor/core', 'tensor/train'},
+    'tensor/files': {'tensor/core', 'tensor/onnx', 'tensor/train'},
     'tensor/functions': {'tensor/core', 'tensor/ops'},
     'tensor/jit': {'tensor/core', 'tensor/runtime'},
     'tensor/mesh': {'tensor/core'},

@@ -813,7 +813,8 @@ verb_eval(int argc, char **argv)
         "  doorbell eval 'softmax(x @ w.T, axis=-1)[:, 2:5]' --in x=x.npy \\\n"
         "      --in w=w.npy --out y.npy\n\n"
         "FILE is also IDX or CIFAR-10, or model.gguf:NAME, a tensor of such a "
-        "file, or of a\n.safetensors, its .index.json, .npz or .pth; name@FILE "
+        "file, or of a\n.safetensors, its .index.json, .npz, .pth or "
+        ".onnx;\nname@FILE "
         "is name=FILE.";
     struct eval_run *run = host_calloc(1, sizeof(*run));
     bell_status status;
