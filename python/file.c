@@ -258,9 +258,10 @@ static PyMethodDef file_methods[] = {
     {0},
 };
 static PyType_Slot file_slots[] = {
-    {Py_tp_doc, "File(path)\n--\n\nAn open file of tensors (GGUF, safetensors, "
-                ".npy, .npz, .pth, IDX, CIFAR-10):\na mapping from names to "
-                "tensors, which are read when they are asked for."},
+    {Py_tp_doc,
+     "File(path)\n--\n\nAn open file of tensors (GGUF, safetensors, "
+     ".npy, .npz, .pth, .onnx, IDX, CIFAR-10):\na mapping from names to "
+     "tensors, which are read when they are asked for."},
     {Py_tp_new, (void *)new_file},
     {Py_tp_dealloc, (void *)dealloc_file},
     {Py_tp_iter, (void *)iterate_names},

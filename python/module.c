@@ -43,6 +43,7 @@ PyInit__c(void)
         py_file_init(module) < 0 || py_dlpack_init(module) < 0 ||
         py_size_init(module) < 0 || py_loader_init(module) < 0 ||
         py_mesh_init(module) < 0 || py_custom_init(module) < 0 ||
+        py_onnx_init(module) < 0 ||
         PyModule_AddStringConstant(module, "__version__", bell_version()) < 0)
         Py_CLEAR(module);
     return module;

@@ -227,6 +227,10 @@ struct bell_tensor *py_size_value(struct py_context *c, PyObject *object,
 
 int py_loader_init(PyObject *module);
 
+/* ---- onnx.c ---- */
+
+int py_onnx_init(PyObject *module);
+
 /* ---- mesh.c ---- */
 
 int py_mesh_init(PyObject *module);

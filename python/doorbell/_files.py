@@ -4,8 +4,9 @@ from doorbell import _c
 
 def load(path):
     """The tensors of a file by name, a `File`: each is read when it is asked for.
-    Kinds: GGUF, safetensors and its index, .npy, .npz, .pth, IDX, CIFAR-10. A file
-    of one tensor without a name (.npy, IDX) gives that tensor."""
+    Kinds: GGUF, safetensors and its index, .npy, .npz, .pth, IDX, CIFAR-10, and
+    the weights of .onnx (doorbell.onnx.load gives the model). A file of one tensor
+    without a name (.npy, IDX) gives that tensor."""
     file = _c.File(path)
     if list(file.keys()) == ['data']:
         return file['data']

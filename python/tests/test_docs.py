@@ -1,20 +1,23 @@
 """Every example of a docstring does what it says."""
 import doctest
 import importlib
+import os
 import unittest
 
 import doorbell
 
 MODULES = ('doorbell', 'doorbell.nn', 'doorbell.optim', 'doorbell._jit',
            'doorbell._grad', 'doorbell._custom', 'doorbell._files', 'doorbell.data', 'doorbell.xp',
-           'doorbell.xp._array', 'doorbell.xp._create')
+           'doorbell.xp._array', 'doorbell.xp._create', 'doorbell.onnx')
+MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..',
+                     'tests', 'fuzz', 'onnx', 'add.onnx')
 
 
 def load_tests(loader, suite, unused):
     finder = doctest.DocTestFinder()
     for name in MODULES:
         suite.addTests(doctest.DocTestSuite(
-            importlib.import_module(name), globs={'doorbell': doorbell},
+            importlib.import_module(name), globs={'doorbell': doorbell, 'MODEL': MODEL},
             test_finder=doctest.DocTestFinder(recurse=name != 'doorbell')))
     for name, value in sorted(vars(doorbell._c).items()):
         if callable(value) and '>>>' in (value.__doc__ or ''):
