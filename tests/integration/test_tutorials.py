@@ -10,9 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 import guide
+import onnx_write
+from arrays import Array, write_npy
 from cli import DOORBELL, Tap, data_dir
 
 SOURCE, BUILD = map(os.path.abspath, sys.argv[2:4])
@@ -20,7 +23,7 @@ MNIST = ('t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte')
 # Each page with how many of its blocks are followed, at least.
 PAGES = {'appliance': 10, 'bring-up': 10, 'measure': 6, 'read-a-trace': 9,
          'send': 10, 'first-tensor': 4, 'gradients': 4, 'custom-kernel': 2,
-         'overlap': 2, 'bundle': 7, 'mnist': 2, 'python': 8}
+         'overlap': 2, 'bundle': 7, 'mnist': 2, 'python': 8, 'onnx': 10}
 NEEDS = {'mnist': 'mnist', 'bundle': 'stories260K'}
 # Whose commands take files from elsewhere, or long: the tests that run them.
 ELSEWHERE = {
@@ -43,9 +46,24 @@ def place_data(page, folder):
             with gzip.open(os.path.join(data, name + '.gz')) as packed, open(
                     os.path.join(folder, name), 'wb') as file:
                 shutil.copyfileobj(packed, file)
+    if page == 'onnx':
+        place_export(folder)
     if page == 'python':  # where Python's headers were
         return os.path.exists(f'{BUILD}/python/doorbell/_c.abi3.so')
     return page not in NEEDS or bool(data)
+
+
+def place_export(folder):
+    """The files of a model that PyTorch exported, made without it."""
+    def write(name, shape, values, dtype):
+        write_npy(os.path.join(folder, name), Array(shape, values, dtype))
+
+    onnx_write.encoder().save(os.path.join(folder, 'encoder.onnx'))
+    write('ids.npy', (1, 6), onnx_write.ENCODER_IDS, 'int64')
+    write('mask.npy', (1, 6), onnx_write.ENCODER_MASK, 'int64')
+    write('embedding.npy', (1, 32), onnx_write.ENCODER_RESULT, 'float32')
+    with zipfile.ZipFile(os.path.join(folder, 'expected.npz'), 'w') as file:
+        file.write(os.path.join(folder, 'embedding.npy'), 'embedding.npy')
 
 
 def complaints_of(page, installed):
