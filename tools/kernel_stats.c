@@ -271,17 +271,26 @@ print_launch(const struct kernel_stats *stats, const struct launch *l)
         print_time(l);
 }
 
+bool
+kernel_stats_time(const struct kernel_stats *stats, double *out_us)
+{
+    size_t i;
+
+    *out_us = 0;
+    for (i = 0; i < stats->n_launches; i++)
+        *out_us += stats->launches[i].time.us;
+    return stats->chip != NULL;
+}
+
 void
 kernel_stats_print(const struct kernel_stats *stats)
 {
-    double us = 0;
+    double us;
     size_t i;
 
-    for (i = 0; i < stats->n_launches; i++) {
+    for (i = 0; i < stats->n_launches; i++)
         print_launch(stats, &stats->launches[i]);
-        us += stats->launches[i].time.us;
-    }
-    if (stats->chip)
+    if (kernel_stats_time(stats, &us))
         tool_printf("%s: %zu kernels, at least %.3g us\n",
                     bell_context_device(stats->ctx), stats->n_launches, us);
     else

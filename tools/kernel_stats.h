@@ -23,6 +23,9 @@ void kernel_stats_destroy(struct kernel_stats *stats);
 /* Adds what a launch was counted to do. */
 void kernel_stats_work(const struct sim_counts *counts, struct chip_work *work);
 
+/* The least time of all launches together, by the model of the chip; false: no
+ * product is named, so that there is none. */
+bool kernel_stats_time(const struct kernel_stats *stats, double *out_us);
 void kernel_stats_print(const struct kernel_stats *stats);
 /* As the members of the open object. */
 void kernel_stats_put(const struct kernel_stats *stats, struct json *json);

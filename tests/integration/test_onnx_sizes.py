@@ -7,6 +7,7 @@ The model is an encoder as PyTorch exports it (onnx_write.py). Results with a
 symbol are those of numbers, to the bit; of few tokens to 1e-6, as sums then
 have another order (include/doorbell/dim.h).
 """
+import json
 import os
 import struct
 import tempfile
@@ -124,6 +125,27 @@ def check_weights(tap, case):
             'CPU'), 1, err="no tensor 'nope'"))
 
 
+def check_cost(tap, case):
+    sizes = ('--shape', 'batch=2,seq=8')
+    for device in 'CPU', 'AMD@null:mi300x':
+        done = run('onnx', case.model, '--device', device, *sizes, '--json')
+        complaints = expect(done, 0) + schema_complaints('onnx', done.stdout)
+        cost = {} if complaints else json.loads(done.stdout)['cost']
+        if not complaints and (cost['input_bytes'] != 2 * 2 * 8 * 8 or
+                               cost['output_bytes'] != 2 * 32 * 4 or
+                               not cost['activation_bytes'] or
+                               ('predicted_us' in cost) != ('@' in device)):
+            complaints.append(str(cost))
+        tap.check(f'memory and time on {device}', complaints)
+    tap.check('memory as text', expect(
+        run('onnx', case.model, '--device', 'CPU', *sizes), 0,
+        out='inputs 256, outputs 256'))
+    tap.check('memory of open sizes', expect(
+        run('onnx', case.model, '--device', 'CPU'), 1, err='give --shape'))
+    tap.check('--shape without --device', expect(
+        run('onnx', case.model, *sizes), 2, err='--shape is of --device'))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
@@ -133,6 +155,7 @@ def main():
         check_refusals(tap, case)
         check_outputs(tap, case)
         check_weights(tap, case)
+        check_cost(tap, case)
     tap.finish()
 
 

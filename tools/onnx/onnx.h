@@ -31,6 +31,8 @@ struct onnx_run_options {
     bool json;
 };
 
+struct json;
+
 struct onnx_symbol {
     struct bell_dim dim;
     int64_t min, max;
@@ -73,10 +75,28 @@ BELL_MUST_CHECK bell_status onnx_find_value(const struct bell_onnx *model,
                                             uint32_t *out_number,
                                             const char **out_path);
 
+/* ---- cost (onnx_cost.c) ---- */
+
+/* What a call takes on a device. */
+struct onnx_cost {
+    uint32_t n_kernels;
+    uint64_t weight_bytes, input_bytes, output_bytes;
+    uint64_t held_bytes; /* between kernels, at the peak */
+    bool has_time;
+    double us; /* at least */
+};
+/* Captures the model, whose sizes are known, with inputs of zeros. */
+BELL_MUST_CHECK bell_status onnx_measure_cost(struct bell_context *ctx,
+                                              struct bell_onnx *model,
+                                              struct onnx_cost *cost);
+void onnx_print_cost(const struct bell_context *ctx,
+                     const struct onnx_cost *cost);
+void onnx_put_cost(const struct bell_context *ctx, const struct onnx_cost *cost,
+                   struct json *json);
+
 /* ---- outputs (onnx_check.c) ---- */
 
 struct host_array;
-struct json;
 
 /* The elements; the array is the caller's. */
 BELL_MUST_CHECK bell_status onnx_read_output(struct bell_tensor *t,

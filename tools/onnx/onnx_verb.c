@@ -8,8 +8,7 @@
 #include "base/bits.h"
 #include "base/json.h"
 #include "base/status.h"
-#include "doorbell/onnx.h"
-#include "tools/tools.h"
+#include "tools/onnx/onnx.h"
 
 /* An operator of the model, and how often it has it. */
 struct op_count {
@@ -105,7 +104,8 @@ print_model_values(const struct bell_onnx *model, const char *title,
 }
 
 static int
-print_model(const struct bell_onnx *model, const char *path, bool weights)
+print_model(const struct bell_onnx *model, const char *path, bool weights,
+            const struct bell_context *ctx, const struct onnx_cost *cost)
 {
     struct bell_onnx_info info = {.struct_size = sizeof(info)};
     const struct bell_onnx_node *node;
@@ -129,6 +129,8 @@ print_model(const struct bell_onnx *model, const char *path, bool weights)
     host_free(list);
     if (info.n_refused == 0) {
         tool_printf("all of it is supported\n");
+        if (cost)
+            onnx_print_cost(ctx, cost);
         return TOOL_OK;
     }
     tool_printf("not supported, %u nodes\n", info.n_refused);
@@ -171,7 +173,8 @@ put_model_values(struct json *json, const struct bell_onnx *model,
 }
 
 static int
-print_model_json(const struct bell_onnx *model, const char *path)
+print_model_json(const struct bell_onnx *model, const char *path,
+                 const struct bell_context *ctx, const struct onnx_cost *cost)
 {
     struct bell_onnx_info info = {.struct_size = sizeof(info)};
     const struct bell_onnx_node *node;
@@ -213,6 +216,8 @@ print_model_json(const struct bell_onnx *model, const char *path)
         json_end(&json);
     }
     json_end(&json);
+    if (cost)
+        onnx_put_cost(ctx, cost, &json);
     code = tool_print_json(&json);
     return code != TOOL_OK || info.n_refused == 0
                ? code
@@ -250,6 +255,15 @@ list_operators(bool as_json)
     return tool_print_json(&json);
 }
 
+static bool
+can_run(const struct bell_onnx *model)
+{
+    struct bell_onnx_info info = {.struct_size = sizeof(info)};
+
+    bell_onnx_get_info(model, &info);
+    return info.n_refused == 0;
+}
+
 int
 verb_onnx(int argc, char **argv)
 {
@@ -258,20 +272,30 @@ verb_onnx(int argc, char **argv)
         "what an ONNX model has: inputs, outputs, operators, and which nodes\n"
         "cannot be run; then the exit code is 6.\n\n"
         "  doorbell onnx model.onnx\n"
+        "  doorbell onnx model.onnx --device NV@null:h100 --shape n=8\n"
         "  doorbell run model.onnx --in x=x.npy --out y=y.npy\n";
     bool json = false, list = false, weights = false;
-    const char *path = NULL;
+    const char *path = NULL, *device = NULL;
+    struct tool_list shapes = {0}, symbols = {0};
     const struct tool_opt opts[] = {
         {"MODEL", NULL, TOOL_OPT_STRING, &path, 0, 0, "the file"},
         {"--list", NULL, TOOL_OPT_FLAG, &list, 0, 0,
          "list the operators that are known, without a model"},
         {"--weights", NULL, TOOL_OPT_FLAG, &weights, 0, 0,
          "print the weights, too"},
+        {"--device", "DEVICE", TOOL_OPT_STRING, &device, 0, 0,
+         "the memory that a call takes there, and of BACKEND@null:CHIP the "
+         "least time by the model of the chip"},
+        {"--shape", "NAME=SIZE,...", TOOL_OPT_LIST, &shapes, 0, 0,
+         "with --device: sizes that the model leaves open, as for run"},
         TOOL_JSON_OPT(&json),
     };
     struct bell_context *ctx = NULL;
     struct bell_onnx *model = NULL;
+    struct onnx_cost cost;
+    bool has_cost = false;
     bell_status status;
+    uint32_t n;
     int code = tool_parse(about, opts, ARRAY_LEN(opts), argc, argv);
 
     if (code != TOOL_GO_ON)
@@ -281,14 +305,24 @@ verb_onnx(int argc, char **argv)
                                      : "onnx: no model");
     if (list)
         return list_operators(json);
-    status = tool_open_context("CPU", NULL, &ctx);
+    if (shapes.n_items && !device)
+        return tool_usage(json, "onnx: --shape is of --device");
+    status = tool_open_context(device ? device : "CPU", NULL, &ctx);
     if (status == BELL_OK)
         status = bell_onnx_open(ctx, path, &model);
+    if (status == BELL_OK)
+        status = onnx_apply_shapes(ctx, model, &shapes, &symbols, NULL, &n);
+    if (status == BELL_OK && device && can_run(model)) {
+        status = onnx_measure_cost(ctx, model, &cost);
+        has_cost = true;
+    }
     if (status != BELL_OK)
         code = tool_fail_input(json, status);
     else
-        code = json ? print_model_json(model, path)
-                    : print_model(model, path, weights);
+        code = json
+                   ? print_model_json(model, path, ctx, has_cost ? &cost : NULL)
+                   : print_model(model, path, weights, ctx,
+                                 has_cost ? &cost : NULL);
     bell_onnx_close(model);
     bell_context_destroy(ctx);
     return code;
