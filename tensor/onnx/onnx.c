@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/map.h"
 #include "base/once.h"
 #include "tensor/core/tensor_internal.h"
 
@@ -24,6 +25,7 @@ struct bell_onnx {
     struct onnx_value *weights; /* of the model's graph; owned */
     struct onnx_tensor **large; /* that have tensors; owned */
     size_t n_large, cap_large;
+    struct map weight_of;          /* hash of a name -> number */
     struct bell_onnx_value *shown; /* inputs, outputs, weights; owned */
     struct bell_onnx_node *nodes;  /* owned */
     struct input_shape *in_shapes; /* owned: of inputs */
@@ -130,6 +132,9 @@ make_weights(struct bell_onnx *m)
         struct onnx_tensor *t = &graph->weights[i];
 
         onnx_value_of(t, &m->weights[i]);
+        if (map_put(&m->weight_of, hash_bytes(t->name, strlen(t->name), 0),
+                    i) != 0)
+            return onnx_no_memory();
         m->info.weight_bytes += t->size_bytes;
         if (m->weights[i].is_constant)
             continue;
@@ -288,6 +293,7 @@ bell_onnx_open(struct bell_context *ctx, const char *path,
         return bell_fail(BELL_E_NO_MEMORY, "bell_onnx_open: out of memory");
     m->is_open = true;
     m->ctx = ctx;
+    map_init(&m->weight_of);
     status = open_model(m, path);
     if (status != BELL_OK) {
         bell_onnx_close(m);
@@ -309,6 +315,7 @@ bell_onnx_close(struct bell_onnx *model)
         bell_tensor_release(model->large[i]->made);
         model->large[i]->made = NULL;
     }
+    map_fini(&model->weight_of);
     host_free(model->large);
     host_free(model->weights);
     host_free(model->shown);
@@ -377,15 +384,14 @@ bell_onnx_weight(const struct bell_onnx *model, uint32_t i)
 struct bell_tensor *
 bell_onnx_weight_tensor(const struct bell_onnx *model, const char *name)
 {
-    uint32_t i;
+    const uint64_t *found;
 
     if (!check_model(__func__, model) || !name)
         return NULL;
-    for (i = 0; i < model->info.n_weights; i++) {
-        if (strcmp(model->model->graph.weights[i].name, name) == 0)
-            return model->weights[i].t;
-    }
-    return NULL;
+    found = map_get(&model->weight_of, hash_bytes(name, strlen(name), 0));
+    return found && strcmp(model->model->graph.weights[*found].name, name) == 0
+               ? model->weights[*found].t
+               : NULL;
 }
 
 const struct bell_onnx_node *

@@ -120,6 +120,9 @@ def check_weights(tap, case):
     if not complaints and read_npy(out).flat != [8]:
         complaints.append(f'{read_npy(out).flat}')
     tap.check('eval of a weight', complaints)
+    done = run('run', case.path('m.bundle'), '--list')
+    tap.check('weights of a bundle have names', expect(
+        done, 0, out='weight  0.up.weight float32 (32, 128)'))
     tap.check('eval of a weight that is not there', expect(
         run('eval', 'w', '--in', 'w@' + case.model + ':nope', '--device',
             'CPU'), 1, err="no tensor 'nope'"))

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bits.h"
 #include "base/json.h"
 #include "base/thread.h"
+#include "doorbell/module.h"
 #include "tensor/files/npy.h"
 #include "tools/eval/eval_print.h"
 
@@ -89,6 +91,40 @@ run_model(struct model_run *run)
     return BELL_OK;
 }
 
+/* Names that a bundle gives, and no weight may have: "weight0", "data.0". */
+static bool
+is_bundles_name(const char *name)
+{
+    static const char *const begins[] = {"weight", "state", "data.", "random",
+                                         "steps",  "rates", "in",    "out"};
+    size_t i, n;
+
+    for (i = 0; i < ARRAY_LEN(begins); i++) {
+        n = strlen(begins[i]);
+        if (strncmp(name, begins[i], n) == 0 &&
+            strspn(name + n, ".0123456789") == strlen(name + n))
+            return true;
+    }
+    return !*name || strchr(name, '=');
+}
+
+/* The weights by the model's names: `doorbell run m.bundle --weights FILE` can
+ * replace them. */
+static bell_status
+name_weights(const struct model_run *run, struct bell_state *state)
+{
+    const struct bell_onnx_value *v;
+    uint32_t i;
+
+    for (i = 0; (v = bell_onnx_weight(run->model, i)); i++) {
+        if (!is_bundles_name(v->name))
+            BELL_TRY(
+                bell_state_add(state, NULL, v->name, BELL_STATE_BUFFER,
+                               bell_onnx_weight_tensor(run->model, v->name)));
+    }
+    return BELL_OK;
+}
+
 static bell_status
 save_model(struct model_run *run)
 {
@@ -101,6 +137,8 @@ save_model(struct model_run *run)
                                           (uint32_t)o->model->targets.n_items,
                                       .in_names = in_names,
                                       .out_names = out_names};
+    struct bell_state state = {0};
+    bell_status status;
     uint32_t i;
 
     for (i = 0; i < run->n_in; i++)
@@ -111,7 +149,12 @@ save_model(struct model_run *run)
         desc.targets = &own;
         desc.n_targets = 1;
     }
-    return bell_jit_save(run->jit, run->in, &desc, o->save);
+    desc.state = &state;
+    status = name_weights(run, &state);
+    if (status == BELL_OK)
+        status = bell_jit_save(run->jit, run->in, &desc, o->save);
+    bell_state_fini(&state);
+    return status;
 }
 
 /* ---- results ------------------------------------------------------------ */
