@@ -179,7 +179,7 @@ run_direction(const struct cell *c, struct bell_tensor *x,
               struct bell_tensor *valid, bool reverse, struct bell_tensor **h,
               struct bell_tensor **s, struct bell_tensor **steps)
 {
-    int64_t length = bell_shape(x)[0], i;
+    int64_t length = op_dim(x, 0), i;
     struct bell_tensor *all = bell_matmul(x, c->w);
 
     if (c->wb)
@@ -227,7 +227,7 @@ make_cell(struct onnx_op *op, int64_t dir, struct cell *c)
     c->n_gates = c->kind == 'L' ? 4 : c->kind == 'G' ? 3 : 1;
     c->w = bell_t(of_direction(op, 1, dir));
     r = of_direction(op, 2, dir);
-    if (bell_is_error(r) || bell_ndim(r) != 2)
+    if (bell_is_error(r) || bell_ndim(r) != 2 || op_varies(r))
         return bell_fail(BELL_BAD_SHAPE, "R has other axes");
     c->hidden = bell_shape(r)[1];
     if (op_int(op, "hidden_size", c->hidden) != c->hidden ||
@@ -278,8 +278,10 @@ onnx_op_recurrent(struct onnx_op *op)
         return bell_fail(BELL_BAD_SHAPE, "X has %u axes", bell_ndim(x));
     if (batch_first)
         x = bell_transpose(x, 0, 1);
-    length = bell_shape(x)[0];
-    batch = bell_shape(x)[1];
+    length = op_dim(x, 0);
+    batch = op_dim(x, 1);
+    if (op_is_size(length))
+        return op_unsupported("its steps are a symbol's: give a number");
     if (length < 1 || length > MAX_STEPS)
         return op_unsupported("%lld steps; expected 1 to %d", (long long)length,
                               MAX_STEPS);

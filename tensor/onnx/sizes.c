@@ -144,6 +144,7 @@ static onnx_fn *const takers[] = {
     onnx_op_quantize,
     onnx_op_quick_gelu,
     onnx_op_range,
+    onnx_op_recurrent,
     onnx_op_reduce,
     onnx_op_reshape,
     onnx_op_resize,
