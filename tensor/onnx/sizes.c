@@ -324,10 +324,14 @@ compute_word(struct dim_table *t, const char *name, int64_t a, int64_t b)
     return answer == DIM_UNKNOWN ? DIM_BAD : answer == DIM_ALWAYS;
 }
 
-static const int64_t *
-words_of(const struct onnx_value *v)
+/* Element i; constants of the file may lie at any byte. */
+static int64_t
+word_at(const struct onnx_host *host, uint64_t i)
 {
-    return (const int64_t *)(const void *)v->host->bytes;
+    int64_t word;
+
+    memcpy(&word, host->bytes + i * sizeof(word), sizeof(word));
+    return word;
 }
 
 /* Both of the elements that broadcast: one of them is a number, or they are as
@@ -377,7 +381,8 @@ compute_product(struct onnx_op *op, bool *out_done)
     if (a->ndim != 1)
         return BELL_OK;
     *word =
-        dim_product(op->run->ctx->dims, words_of(op->in[0]), (uint32_t)a->n);
+        dim_product(op->run->ctx->dims, (const int64_t *)(const void *)a->bytes,
+                    (uint32_t)a->n);
     if (*word == DIM_BAD)
         return BELL_OK;
     *out_done = true;
@@ -408,8 +413,8 @@ compute_words(struct onnx_op *op, bool *out_done)
         return onnx_no_memory();
     for (i = 0; i < n; i++) {
         words[i] = compute_word(op->run->ctx->dims, name,
-                                words_of(op->in[0])[a->n == 1 ? 0 : i],
-                                words_of(op->in[1])[b->n == 1 ? 0 : i]);
+                                word_at(a, a->n == 1 ? 0 : i),
+                                word_at(b, b->n == 1 ? 0 : i));
         if (words[i] == DIM_BAD)
             return BELL_OK;
     }
