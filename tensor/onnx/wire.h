@@ -37,11 +37,13 @@ bool wire_next(struct wire *wire, struct wire_field *out_field);
 /* A varint; 0, and bad, where there is none. */
 uint64_t wire_varint(struct wire *wire);
 
-/* A field's bytes as a message. */
+/* A field's bytes as a message; none where the field is not of bytes. */
 static inline struct wire
 wire_of(const struct wire_field *field)
 {
-    struct wire wire = {field->data, field->data + field->n_bytes, false};
+    static const uint8_t none[1];
+    const uint8_t *at = field->data ? field->data : none;
+    struct wire wire = {at, at + (field->data ? field->n_bytes : 0), false};
 
     return wire;
 }
