@@ -4,9 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* [batch, length, heads size] as [batch, heads, length, size]. */
-static struct bell_tensor *
-make_heads(struct bell_tensor *x, int64_t heads)
+struct bell_tensor *
+op_make_heads(struct bell_tensor *x, int64_t heads)
 {
     int64_t batch, length;
 
@@ -151,9 +150,9 @@ onnx_op_attention(struct onnx_op *op)
     double cap = op_float(op, "softcap", 0), scale;
     bool is_flat = bell_ndim(q) == 3;
 
-    q = make_heads(q, op_int(op, "q_num_heads", 0));
-    k = make_heads(k, op_int(op, "kv_num_heads", 0));
-    v = make_heads(v, op_int(op, "kv_num_heads", 0));
+    q = op_make_heads(q, op_int(op, "q_num_heads", 0));
+    k = op_make_heads(k, op_int(op, "kv_num_heads", 0));
+    v = op_make_heads(v, op_int(op, "kv_num_heads", 0));
     if (bell_is_error(q) || bell_ndim(q) != 4 || bell_ndim(k) != 4 ||
         bell_ndim(v) != 4)
         return bell_fail(BELL_BAD_SHAPE, "Q, K and V must have 4 axes, or 3 "
@@ -200,23 +199,27 @@ every_second(struct bell_tensor *x, int64_t first)
         x, BELL_ITEMS(bell_ellipsis(), bell_slice(first, BELL_NONE, 2)));
 }
 
-static struct bell_tensor *
-rotate_pairs(struct onnx_op *op, struct bell_tensor *x, struct bell_tensor *c,
-             struct bell_tensor *s)
+struct bell_tensor *
+op_rotate(struct bell_tensor *x, struct bell_tensor *c, struct bell_tensor *s,
+          int64_t n, bool interleaved)
 {
-    bool interleaved = op_int(op, "interleaved", 0);
-    int64_t n = op_dim(x, -1);
-    struct bell_tensor *a, *b, *re, *im;
     int axis = (int)bell_ndim(x) - 1;
+    int64_t size = bell_size(x, -1);
+    struct bell_tensor *part = n == size ? x : bell_narrow(x, axis, 0, n);
+    struct bell_tensor *a, *b, *re, *im, *y;
 
-    a = interleaved ? every_second(x, 0) : bell_narrow(x, axis, 0, n / 2);
-    b = interleaved ? every_second(x, 1) : bell_narrow(x, axis, n / 2, n / 2);
+    a = interleaved ? every_second(part, 0) : bell_narrow(x, axis, 0, n / 2);
+    b = interleaved ? every_second(part, 1)
+                    : bell_narrow(x, axis, n / 2, n / 2);
     re = bell_sub(bell_mul(c, a), bell_mul(s, b));
     im = bell_add(bell_mul(s, a), bell_mul(c, b));
-    if (!interleaved)
-        return bell_cat(BELL_TENSORS(re, im), axis);
-    return bell_flatten(bell_stack(BELL_TENSORS(re, im), axis + 1), axis,
-                        axis + 1);
+    y = interleaved ? bell_flatten(bell_stack(BELL_TENSORS(re, im), axis + 1),
+                                   axis, axis + 1)
+                    : bell_cat(BELL_TENSORS(re, im), axis);
+    return n == size
+               ? y
+               : bell_cat(BELL_TENSORS(y, bell_narrow(x, axis, n, size - n)),
+                          axis);
 }
 
 bell_status
@@ -236,7 +239,7 @@ onnx_op_rotary(struct onnx_op *op)
         return bell_fail(BELL_BAD_VALUE, "num_heads is %lld", (long long)heads);
     if (is_flat)
         memcpy(shape, op_dims(x), sizeof(shape));
-    x = make_heads(x, heads);
+    x = op_make_heads(x, heads);
     if (ids) {
         c = bell_embedding(ids, c);
         s = bell_embedding(ids, s);
@@ -249,9 +252,7 @@ onnx_op_rotary(struct onnx_op *op)
     if (n < 2 || n > size || n % 2)
         return bell_fail(BELL_BAD_VALUE, "rotary_embedding_dim is %lld",
                          (long long)n);
-    y = rotate_pairs(op, n == size ? x : bell_narrow(x, 3, 0, n), c, s);
-    if (n != size)
-        y = bell_cat(BELL_TENSORS(y, bell_narrow(x, 3, n, size - n)), 3);
+    y = op_rotate(x, c, s, n, op_int(op, "interleaved", 0));
     if (is_flat)
         y = bell_reshape(bell_transpose(y, 1, 2), shape, 3);
     op_out(op, 0, y);

@@ -218,8 +218,11 @@ onnx_op_fused_matmul(struct onnx_op *op)
     struct bell_tensor *a = op_in(op, 0), *b = op_in(op, 1), *y;
     double alpha = op_float(op, "alpha", 1);
 
-    if (op_int(op, "transBatchA", 0) || op_int(op, "transBatchB", 0))
-        return op_unsupported("transBatchA or transBatchB is not 0");
+    /* the first axis goes behind the others of the batch */
+    if (op_int(op, "transBatchA", 0) && bell_ndim(a) > 2)
+        a = bell_movedim(a, 0, -2);
+    if (op_int(op, "transBatchB", 0) && bell_ndim(b) > 2)
+        b = bell_movedim(b, 0, -2);
     if (op_int(op, "transA", 0))
         a = bell_t(a);
     if (op_int(op, "transB", 0))
@@ -546,8 +549,8 @@ onnx_op_lp_normalization(struct onnx_op *op)
 
 /* ---- products ---- */
 
-bell_status
-onnx_op_gemm(struct onnx_op *op)
+static bell_status
+gemm_of(struct onnx_op *op, struct bell_tensor **out)
 {
     struct bell_tensor *a = op_in(op, 0), *b = op_in(op, 1), *y, *c;
     double alpha = op_float(op, "alpha", 1), beta = op_float(op, "beta", 1);
@@ -565,7 +568,31 @@ onnx_op_gemm(struct onnx_op *op)
     c = op_in_or_null(op, 2);
     if (c)
         y = bell_add(y, beta == 1 ? c : bell_mul_scalar(c, beta));
-    op_out(op, 0, op_to(y, dtype));
+    *out = op_to(y, dtype);
+    return BELL_OK;
+}
+
+bell_status
+onnx_op_gemm(struct onnx_op *op)
+{
+    struct bell_tensor *y;
+
+    BELL_TRY(gemm_of(op, &y));
+    op_out(op, 0, y);
+    return BELL_OK;
+}
+
+/* com.microsoft's: a product, and an activation by name. */
+bell_status
+onnx_op_fused_gemm(struct onnx_op *op)
+{
+    struct bell_tensor *y;
+
+    BELL_TRY(gemm_of(op, &y));
+    BELL_TRY(op_activate(y, op_str(op, "activation", ""),
+                         op_float(op, "activation_alpha", 0),
+                         op_float(op, "activation_beta", 0), &y));
+    op_out(op, 0, y);
     return BELL_OK;
 }
 

@@ -172,12 +172,34 @@ half_down(int64_t n)
     return n >= 0 ? n / 2 : -((1 - n) / 2);
 }
 
+bell_status
+op_activate(struct bell_tensor *y, const char *name, double a, double b,
+            struct bell_tensor **out)
+{
+    if (strcmp(name, "Relu") == 0)
+        *out = bell_relu(y);
+    else if (strcmp(name, "Sigmoid") == 0)
+        *out = bell_sigmoid(y);
+    else if (strcmp(name, "Tanh") == 0)
+        *out = bell_tanh(y);
+    else if (strcmp(name, "LeakyRelu") == 0)
+        *out = bell_leaky_relu(y, a);
+    else if (strcmp(name, "Clip") == 0)
+        *out = bell_clip(y, a, b);
+    else if (strcmp(name, "HardSigmoid") == 0)
+        *out = bell_clip(bell_add_scalar(bell_mul_scalar(y, a), b), 0, 1);
+    else if (*name)
+        return op_unsupported("activation '%.40s' is not known", name);
+    else
+        *out = y;
+    return BELL_OK;
+}
+
 /* com.microsoft's: a convolution, and an activation by name. */
 bell_status
 onnx_op_fused_conv(struct onnx_op *op)
 {
     const struct onnx_attr *params = op_attr(op, "activation_params");
-    const char *name = op_str(op, "activation", "");
     double a = params && params->n > 0 ? (double)params->floats[0] : 0;
     double b = params && params->n > 1 ? (double)params->floats[1] : 0;
     struct bell_tensor *y =
@@ -189,20 +211,7 @@ onnx_op_fused_conv(struct onnx_op *op)
                    : bell_fail(BELL_BAD_SHAPE, "its weight has other axes");
     if (op_has(op, 3))
         y = bell_add(y, op_in(op, 3));
-    if (strcmp(name, "Relu") == 0)
-        y = bell_relu(y);
-    else if (strcmp(name, "Sigmoid") == 0)
-        y = bell_sigmoid(y);
-    else if (strcmp(name, "Tanh") == 0)
-        y = bell_tanh(y);
-    else if (strcmp(name, "LeakyRelu") == 0)
-        y = bell_leaky_relu(y, a);
-    else if (strcmp(name, "Clip") == 0)
-        y = bell_clip(y, a, b);
-    else if (strcmp(name, "HardSigmoid") == 0)
-        y = bell_clip(bell_add_scalar(bell_mul_scalar(y, a), b), 0, 1);
-    else if (*name)
-        return op_unsupported("activation '%.40s' is not known", name);
+    BELL_TRY(op_activate(y, op_str(op, "activation", ""), a, b, &y));
     op_out(op, 0, y);
     return BELL_OK;
 }
@@ -443,9 +452,10 @@ sum_windows(struct bell_tensor *x, const struct window *w)
 }
 
 bell_status
-onnx_op_average_pool(struct onnx_op *op)
+op_average_pool(struct onnx_op *op, struct bell_tensor *x,
+                struct bell_tensor **out)
 {
-    struct bell_tensor *x = op_in(op, 0), *sum, *count;
+    struct bell_tensor *sum, *count;
     bool with_pads = op_int(op, "count_include_pad", 0);
     enum bell_dtype dtype = bell_dtype_of(x);
     struct window w, asked, rest;
@@ -471,7 +481,17 @@ onnx_op_average_pool(struct onnx_op *op)
         count = pad_around(count, &w, 0);
     }
     count = sum_windows(count, &w);
-    op_out(op, 0, op_to(bell_div(sum, op_to(count, dtype)), dtype));
+    *out = op_to(bell_div(sum, op_to(count, dtype)), dtype);
+    return BELL_OK;
+}
+
+bell_status
+onnx_op_average_pool(struct onnx_op *op)
+{
+    struct bell_tensor *y;
+
+    BELL_TRY(op_average_pool(op, op_in(op, 0), &y));
+    op_out(op, 0, y);
     return BELL_OK;
 }
 

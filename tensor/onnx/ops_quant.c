@@ -78,9 +78,8 @@ held_as(uint32_t type)
                                                   : onnx_dtype(type);
 }
 
-/* round(x) + zero, within the type's range. `zero` may be NULL. */
-static struct bell_tensor *
-to_range(struct bell_tensor *x, struct bell_tensor *zero, uint32_t type)
+struct bell_tensor *
+op_to_range(struct bell_tensor *x, struct bell_tensor *zero, uint32_t type)
 {
     double low = 0, high = 0;
 
@@ -110,7 +109,7 @@ onnx_op_quantize(struct onnx_op *op)
     if (op_has(op, 2) && range_of(type, &low, &high))
         BELL_TRY(spread(op, x, op_in(op, 2), &zero));
     if (range_of(type, &low, &high)) {
-        op_out(op, 0, to_range(x, zero, type));
+        op_out(op, 0, op_to_range(x, zero, type));
         if (onnx_dtype(type) == BELL_DEFAULT)
             op->out[0].type = type;
         return BELL_OK;
@@ -141,27 +140,41 @@ onnx_op_dequantize(struct onnx_op *op)
     return BELL_OK;
 }
 
-bell_status
-onnx_op_dynamic_quantize(struct onnx_op *op)
+void
+op_quantise_by_range(struct onnx_op *op, struct bell_tensor *x,
+                     struct bell_tensor **out, struct bell_tensor **out_scale,
+                     struct bell_tensor **out_zero)
 {
-    struct bell_tensor *x = op_in(op, 0), *low, *high, *scale, *zero;
     struct bell_tensor *nought =
         bell_zeros(op->ctx, BELL_NO_DIMS, bell_dtype_of(x));
+    struct bell_tensor *low, *high, *scale, *zero;
 
     low = bell_minimum(bell_min(x, BELL_NO_DIMS, false), nought);
     high = bell_maximum(bell_max(x, BELL_NO_DIMS, false), nought);
     scale = bell_div_scalar(bell_sub(high, low), 255);
+    /* zeros alone have no range */
+    scale = bell_where(bell_eq(scale, nought),
+                       bell_ones_like(scale, BELL_DEFAULT), scale);
     zero = bell_round(bell_clip(bell_div(bell_neg(low), scale), 0, 255));
-    op_out(op, 0, to_range(bell_div(x, scale), zero, ONNX_UINT8));
+    *out = op_to_range(bell_div(x, scale), zero, ONNX_UINT8);
+    *out_scale = scale;
+    *out_zero = bell_cast(zero, BELL_UINT8);
+}
+
+bell_status
+onnx_op_dynamic_quantize(struct onnx_op *op)
+{
+    struct bell_tensor *y, *scale, *zero;
+
+    op_quantise_by_range(op, op_in(op, 0), &y, &scale, &zero);
+    op_out(op, 0, y);
     op_out(op, 1, scale);
-    op_out(op, 2, bell_cast(zero, BELL_UINT8));
+    op_out(op, 2, zero);
     return BELL_OK;
 }
 
-/* x - zero in int32; `i` is the zero's input, `axis` the one that several are
- * of. */
-static struct bell_tensor *
-centered(struct onnx_op *op, struct bell_tensor *x, uint32_t i, int64_t axis)
+struct bell_tensor *
+op_centered(struct onnx_op *op, struct bell_tensor *x, uint32_t i, int64_t axis)
 {
     struct bell_tensor *zero = op_in_or_null(op, i);
     int64_t shape[BELL_MAX_RANK];
@@ -188,8 +201,8 @@ onnx_op_matmul_integer(struct onnx_op *op)
     struct bell_tensor *a = op_in(op, 0), *b = op_in(op, 1);
     int64_t rows = (int64_t)bell_ndim(a) - 2, cols = (int64_t)bell_ndim(b) - 1;
 
-    a = centered(op, a, 2, rows);
-    b = centered(op, b, 3, cols);
+    a = op_centered(op, a, 2, rows);
+    b = op_centered(op, b, 3, cols);
     op_out(op, 0, bell_cast(bell_matmul(a, b), BELL_INT32));
     return BELL_OK;
 }
@@ -205,7 +218,7 @@ requantize(struct onnx_op *op, struct bell_tensor *acc,
     if (!range_of(type, &low, &high))
         return op_unsupported("to %s", onnx_type_name(type));
     acc = bell_mul(bell_cast(acc, BELL_FLOAT32), scale);
-    op_out(op, 0, to_range(acc, op_in(op, zero), type));
+    op_out(op, 0, op_to_range(acc, op_in(op, zero), type));
     return BELL_OK;
 }
 
@@ -214,8 +227,8 @@ onnx_op_qlinear_matmul(struct onnx_op *op)
 {
     struct bell_tensor *a = op_in(op, 0), *b = op_in(op, 3), *scale;
 
-    a = centered(op, a, 2, (int64_t)bell_ndim(a) - 2);
-    b = centered(op, b, 5, (int64_t)bell_ndim(b) - 1);
+    a = op_centered(op, a, 2, (int64_t)bell_ndim(a) - 2);
+    b = op_centered(op, b, 5, (int64_t)bell_ndim(b) - 1);
     scale = bell_div(bell_mul(bell_cast(op_in(op, 1), BELL_FLOAT32),
                               bell_cast(op_in(op, 4), BELL_FLOAT32)),
                      bell_cast(op_in(op, 6), BELL_FLOAT32));
@@ -243,8 +256,8 @@ onnx_op_conv_integer(struct onnx_op *op)
 {
     struct bell_tensor *y;
 
-    BELL_TRY(conv_integers(op, centered(op, op_in(op, 0), 2, 1),
-                           centered(op, op_in(op, 1), 3, 0), &y));
+    BELL_TRY(conv_integers(op, op_centered(op, op_in(op, 0), 2, 1),
+                           op_centered(op, op_in(op, 1), 3, 0), &y));
     op_out(op, 0, y);
     return BELL_OK;
 }
@@ -255,8 +268,8 @@ onnx_op_qlinear_conv(struct onnx_op *op)
     struct bell_tensor *y, *scale, *bias;
     int64_t shape[5] = {1, 1, 1, 1, 1};
 
-    BELL_TRY(conv_integers(op, centered(op, op_in(op, 0), 2, 1),
-                           centered(op, op_in(op, 3), 5, 0), &y));
+    BELL_TRY(conv_integers(op, op_centered(op, op_in(op, 0), 2, 1),
+                           op_centered(op, op_in(op, 3), 5, 0), &y));
     bias = op_in_or_null(op, 8);
     if (bias) {
         shape[1] = bell_size(bias, 0);

@@ -18,6 +18,9 @@ struct cell {
     char kind; /* 'R', 'G', 'L' */
     int64_t n_gates, hidden, batch;
     struct bell_tensor *w, *r, *wb, *rb, *p; /* transposed; biases or NULL */
+    /* Quantised weights, less their zeros, have scales: what they are
+     * multiplied by is quantised then, too. */
+    struct bell_tensor *w_scale, *r_scale;
     struct activation acts[3];
     double clip;
     bool linear_before_reset, input_forget;
@@ -97,6 +100,21 @@ read_activations(struct cell *c, uint32_t dir)
     return BELL_OK;
 }
 
+/* x @ w; of a quantised w as DynamicQuantizeLSTM has it. */
+static struct bell_tensor *
+product(const struct cell *c, struct bell_tensor *x, struct bell_tensor *w,
+        struct bell_tensor *w_scale)
+{
+    struct bell_tensor *scale, *zero;
+
+    if (!w_scale)
+        return bell_matmul(x, w);
+    op_quantise_by_range(c->op, x, &x, &scale, &zero);
+    x = bell_sub(bell_cast(x, BELL_INT32), bell_cast(zero, BELL_INT32));
+    return bell_mul(bell_cast(bell_matmul(x, w), BELL_FLOAT32),
+                    bell_mul(scale, w_scale));
+}
+
 /* Gate number g of [batch, n_gates hidden]. */
 static struct bell_tensor *
 gate_of(const struct cell *c, struct bell_tensor *x, int64_t g)
@@ -118,8 +136,8 @@ static void
 lstm_step(const struct cell *c, struct bell_tensor *x, struct bell_tensor **h,
           struct bell_tensor **s)
 {
-    struct bell_tensor *all = bell_add(x, bell_matmul(*h, c->r)), *i, *o, *f;
-    struct bell_tensor *cand, *next;
+    struct bell_tensor *all = bell_add(x, product(c, *h, c->r, c->r_scale));
+    struct bell_tensor *i, *o, *f, *cand, *next;
 
     if (c->rb)
         all = bell_add(all, c->rb);
@@ -180,7 +198,7 @@ run_direction(const struct cell *c, struct bell_tensor *x,
               struct bell_tensor **s, struct bell_tensor **steps)
 {
     int64_t length = op_dim(x, 0), i;
-    struct bell_tensor *all = bell_matmul(x, c->w);
+    struct bell_tensor *all = product(c, x, c->w, c->w_scale);
 
     if (c->wb)
         all = bell_add(all, c->wb);
@@ -216,24 +234,48 @@ of_direction(struct onnx_op *op, uint32_t i, int64_t dir)
     return t ? bell_select(t, 0, dir) : NULL;
 }
 
+static char
+kind_of(const struct onnx_op *op)
+{
+    return *op->node->op == 'D' ? 'L' : *op->node->op;
+}
+
+/* The weight of input i, which DynamicQuantizeLSTM has transposed, less the
+ * zero of input k + 1; its scale is that of input k. One of either or one for
+ * each column. */
+static struct bell_tensor *
+quantised_weight(struct onnx_op *op, int64_t dir, uint32_t i, uint32_t k,
+                 struct bell_tensor **out_scale)
+{
+    struct bell_tensor *w = bell_cast(of_direction(op, i, dir), BELL_INT32);
+    struct bell_tensor *zero = of_direction(op, k + 1, dir);
+
+    *out_scale = bell_select(op_in(op, k), 0, dir);
+    return zero ? bell_sub(w, bell_cast(zero, BELL_INT32)) : w;
+}
+
 static bell_status
 make_cell(struct onnx_op *op, int64_t dir, struct cell *c)
 {
-    struct bell_tensor *b = of_direction(op, 3, dir), *r;
+    struct bell_tensor *b = of_direction(op, 3, dir);
 
     memset(c, 0, sizeof(*c));
     c->op = op;
-    c->kind = op->node->op[0];
+    c->kind = kind_of(op);
     c->n_gates = c->kind == 'L' ? 4 : c->kind == 'G' ? 3 : 1;
-    c->w = bell_t(of_direction(op, 1, dir));
-    r = of_direction(op, 2, dir);
-    if (bell_is_error(r) || bell_ndim(r) != 2 || op_varies(r))
+    if (*op->node->op == 'D') {
+        c->w = quantised_weight(op, dir, 1, 8, &c->w_scale);
+        c->r = quantised_weight(op, dir, 2, 10, &c->r_scale);
+    } else {
+        c->w = bell_t(of_direction(op, 1, dir));
+        c->r = bell_t(of_direction(op, 2, dir));
+    }
+    if (bell_is_error(c->r) || bell_ndim(c->r) != 2 || op_varies(c->r))
         return bell_fail(BELL_BAD_SHAPE, "R has other axes");
-    c->hidden = bell_shape(r)[1];
+    c->hidden = bell_shape(c->r)[0];
     if (op_int(op, "hidden_size", c->hidden) != c->hidden ||
-        bell_shape(r)[0] != c->n_gates * c->hidden)
+        bell_shape(c->r)[1] != c->n_gates * c->hidden)
         return bell_fail(BELL_BAD_SHAPE, "R is of another hidden_size");
-    c->r = bell_t(r);
     if (b) {
         c->wb = bell_narrow(b, 0, 0, c->n_gates * c->hidden);
         c->rb =
@@ -265,7 +307,7 @@ onnx_op_recurrent(struct onnx_op *op)
 {
     const char *direction = op_str(op, "direction", "forward");
     bool both = strcmp(direction, "bidirectional") == 0;
-    bool batch_first = op_int(op, "layout", 0), is_lstm = *op->node->op == 'L';
+    bool batch_first = op_int(op, "layout", 0), is_lstm = kind_of(op) == 'L';
     struct bell_tensor *x = op_in(op, 0), *ys[2], *hs[2], *ss[2], *valid;
     struct bell_tensor **steps, *h0, *s0, *y;
     int64_t length, batch, n_dirs = both ? 2 : 1, d;
