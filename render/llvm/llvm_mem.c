@@ -800,6 +800,32 @@ load_apart(struct llvm_emit *e, const struct uop *u,
     return join_two_ways(e, a->type, &ways, v[0], v[1]);
 }
 
+/* Every step-th element, each with a gate: where all hold, as in the middle of
+ * an image that a convolution pads, no gather. */
+static LLVMValueRef
+load_stepped_gated(struct llvm_emit *e, const struct llvm_access *a,
+                   LLVMValueRef other)
+{
+    LLVMValueRef steps[MAX_LANES], v[2];
+    struct llvm_access open = *a;
+    struct two_ways ways;
+    uint32_t i;
+
+    for (i = 0; i < a->lanes; i++)
+        steps[i] = llvm_i64(e, a->offset + a->step * (int64_t)i);
+    if (a->step < 2 || a->step > MAX_WIDE_STEPS)
+        return gather(e, a, e->ll->ConstVector(steps, a->lanes), other);
+    open.gate = NULL;
+    open.gate_lanes = 0;
+    begin_two_ways(e, all_hold(e, a->gate, a->lanes), &ways);
+    v[0] = load_stepped(e, &open);
+    take_second_way(e, &ways);
+    v[1] = a->lanes == PAIRED && a->step == 2
+               ? load_second(e, a, offset_by(e, a, 0), a->gate, other)
+               : gather(e, a, e->ll->ConstVector(steps, a->lanes), other);
+    return join_two_ways(e, a->type, &ways, v[0], v[1]);
+}
+
 /* Lanes anywhere, each with a gate. A gather takes about as long as its lanes
  * one by one: where they lie side by side after all, as most of an image's
  * pixels, they are one masked load. */
@@ -807,15 +833,11 @@ static LLVMValueRef
 load_gathered(struct llvm_emit *e, const struct uop *u,
               const struct llvm_access *a, LLVMValueRef other)
 {
-    LLVMValueRef steps[MAX_LANES], first, v[2], all;
+    LLVMValueRef first, v[2], all;
     struct two_ways ways;
-    uint32_t i;
 
-    if (!a->indices) {
-        for (i = 0; i < a->lanes; i++)
-            steps[i] = llvm_i64(e, a->offset + a->step * (int64_t)i);
-        return gather(e, a, e->ll->ConstVector(steps, a->lanes), other);
-    }
+    if (!a->indices)
+        return load_stepped_gated(e, a, other);
     all = in_line(e, a, 0, 1, &first);
     begin_two_ways(e, all_hold(e, all, a->lanes), &ways);
     v[0] = load_masked(e, a, first, a->gate, other);
