@@ -859,6 +859,69 @@ all_lanes(struct llvm_emit *e, struct llvm_access *a)
     return a;
 }
 
+/* Are the lanes a quotient of consecutive numbers, as where each element is
+ * repeated? They lie within a vector then, in order. */
+static bool
+is_near(const struct llvm_emit *e, const struct uop *u,
+        const struct llvm_access *a)
+{
+    const struct uop *at = u->src[1], *of;
+
+    while (at->op == UOP_CAST)
+        at = at->src[0];
+    if (!a->indices || !has_gather(e, a) || a->gate_lanes > 1 ||
+        a->lanes != PAIRED || elem_bytes(a) != 4 ||
+        (at->op != UOP_SHR && at->op != UOP_IDIV) ||
+        at->src[1]->op != UOP_BROADCAST || at->src[1]->src[0]->op != UOP_CONST)
+        return false;
+    of = at->src[0];
+    if (of->op == UOP_ADD)
+        of = of->src[0]->op == UOP_BROADCAST ? of->src[1] : of->src[0];
+    return of->op == UOP_RAMP &&
+           (of == at->src[0] || at->src[0]->src[0]->op == UOP_BROADCAST ||
+            at->src[0]->src[1]->op == UOP_BROADCAST);
+}
+
+/* One load of what there is between the first and the last lane, and a shuffle
+ * by the distance from the first. */
+static LLVMValueRef
+load_near(struct llvm_emit *e, const struct llvm_access *a, LLVMValueRef other)
+{
+    LLVMValueRef first = lane_of(e, a->indices, 0), span, mask, args[2], v;
+    LLVMTypeRef bits = e->ll->IntTypeInContext(e->ctx, PAIRED);
+    LLVMTypeRef words = e->ll->VectorType(e->t_i32, PAIRED);
+    struct llvm_access open = *a;
+    struct two_ways ways;
+
+    if (a->gate) {
+        open.gate = NULL;
+        begin_two_ways(e, a->gate, &ways);
+        v = load_near(e, &open, NULL);
+        take_second_way(e, &ways);
+        return join_two_ways(e, a->type, &ways, v, other);
+    }
+    span = e->ll->BuildBinOp(e->b, LLVMSub, lane_of(e, a->indices, PAIRED - 1),
+                             first, "");
+    span = e->ll->BuildCast(e->b, LLVMTrunc, span, bits, "");
+    mask = e->ll->BuildBinOp(
+        e->b, LLVMLShr, e->ll->ConstInt(bits, UINT16_MAX, 0),
+        e->ll->BuildBinOp(e->b, LLVMSub, e->ll->ConstInt(bits, PAIRED - 1, 0),
+                          span, ""),
+        "");
+    mask = e->ll->BuildCast(e->b, LLVMBitCast, mask,
+                            e->ll->VectorType(e->t_i1, PAIRED), "");
+    v = load_masked(e, a,
+                    e->ll->BuildGEP2(e->b, a->elem, a->base, &first, 1, ""),
+                    mask, e->ll->ConstNull(a->type));
+    args[0] = e->ll->BuildCast(e->b, LLVMBitCast, v, words, "");
+    args[1] = e->ll->BuildBinOp(e->b, LLVMSub, a->indices,
+                                llvm_splat(e, first, PAIRED), "");
+    if (e->ll->TypeOf(first) != e->t_i32)
+        args[1] = e->ll->BuildCast(e->b, LLVMTrunc, args[1], words, "");
+    v = llvm_intrinsic(e, "llvm.x86.avx512.permvar.si.512", NULL, 0, args, 2);
+    return e->ll->BuildCast(e->b, LLVMBitCast, v, a->type, "");
+}
+
 bell_status
 llvm_emit_load(struct llvm_emit *e, const struct uop *u,
                LLVMValueRef *out_value)
@@ -893,6 +956,8 @@ llvm_emit_load(struct llvm_emit *e, const struct uop *u,
     else if (!gate && a.indices && has_gather(e, &a) &&
              count_runs(u->src[1], a.lanes, 0))
         v = load_gathered(e, u, all_lanes(e, &a), e->ll->ConstNull(a.type));
+    else if (is_near(e, u, &a))
+        v = load_near(e, &a, other);
     else
         v = load_lanes(e, &a, other);
     if (!v)

@@ -198,6 +198,32 @@ along(struct onnx_op *op, const double *v, int64_t n, uint32_t axis,
     return bell_cast(bell_reshape(t, shape, ndim), dtype);
 }
 
+/* x with its axis at n places: whole repeats and even steps are views, which
+ * cost no loads of an index. */
+static struct bell_tensor *
+at_places(struct onnx_op *op, struct bell_tensor *x, uint32_t axis,
+          const int64_t *places, int64_t n)
+{
+    int64_t in = bell_shape(x)[axis], count = in > 0 ? n / in : 0, i;
+    int64_t step = n > 1 ? places[1] - places[0] : 1;
+    struct bell_index_item items[BELL_MAX_RANK];
+    bool repeats = in > 0 && count > 0 && n == count * in, steps = step > 0;
+
+    for (i = 0; i < n; i++) {
+        repeats = repeats && places[i] == i / count;
+        steps = steps && places[i] == places[0] + i * step;
+    }
+    if (repeats)
+        return bell_repeat_interleave(x, count, (int)axis);
+    if (!steps || n == 0)
+        return bell_index_select(
+            x, (int)axis, bell_from_data(op->ctx, &n, 1, BELL_INT64, places));
+    for (i = 0; i < axis; i++)
+        items[i] = bell_whole();
+    items[axis] = bell_slice(places[0], places[n - 1] + 1, step);
+    return bell_index(x, items, axis + 1);
+}
+
 static struct bell_tensor *
 resample_axis(struct onnx_op *op, const struct resize_how *r,
               struct bell_tensor *x, uint32_t axis, const struct axis_plan *a)
@@ -208,9 +234,7 @@ resample_axis(struct onnx_op *op, const struct resize_how *r,
     int64_t k;
 
     for (k = 0; k < a->n_taps; k++) {
-        part = bell_index_select(x, (int)axis,
-                                 bell_from_data(op->ctx, &a->out, 1, BELL_INT64,
-                                                a->places + k * a->out));
+        part = at_places(op, x, axis, a->places + k * a->out, a->out);
         if (*r->mode != 'n')
             part = bell_mul(part, along(op, a->weights + k * a->out, a->out,
                                         axis, ndim, dtype));

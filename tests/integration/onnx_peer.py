@@ -19,6 +19,7 @@ import sys
 import time
 
 THREADS = int(os.environ.get('THREADS', '1'))
+os.environ.setdefault('BELL_CACHE', 'off')
 os.environ['BELL_THREADS'] = str(THREADS)
 
 import numpy as np  # noqa: E402

@@ -165,6 +165,57 @@ check_steps(enum uop_dtype dtype, unsigned lanes, int64_t step, bool gated,
     uop_graph_fini(&g);
 }
 
+/* Lanes that are a quotient of consecutive numbers, as of elements that are
+ * repeated, under one gate or none; the buffer ends with the last element. */
+static void
+check_repeated(enum uop_dtype dtype, unsigned lanes, int64_t begin, int64_t by,
+               int gated)
+{
+    const struct uop *index, *gate = NULL, *other = NULL, *pair[2], *root;
+    size_t n = (size_t)((begin + lanes - 1) / by + 1);
+    struct uop_graph g;
+    struct p_buf bufs[2];
+    uint64_t rng = lanes;
+    char what[64];
+
+    uop_graph_init(&g);
+    check_buf(&bufs[0], dtype, lanes, &rng);
+    check_buf(&bufs[1], dtype, n, &rng);
+    if (gated) {
+        pair[0] = mk_int(&g, gated);
+        pair[1] = mk_int(&g, 2);
+        gate = mk(&g, UOP_CMPLT, UOP_BOOL, 1, 0, 2, pair);
+        other = mk_splat(&g, uop_const_float(&g, dtype, 1), lanes);
+    }
+    pair[0] = mk_splat(&g, mk_int(&g, begin), lanes);
+    pair[1] = mk(&g, UOP_RAMP, UOP_I64, lanes, 0, 0, NULL);
+    pair[0] = mk(&g, UOP_ADD, UOP_I64, lanes, 0, 2, pair);
+    pair[1] = mk_splat(&g, mk_int(&g, by == 2 ? 1 : by), lanes);
+    index = mk(&g, by == 2 ? UOP_SHR : UOP_IDIV, UOP_I64, lanes, 0, 2, pair);
+    root = mk_store(
+        &g, mk_param(&g, 0, dtype), mk_int(&g, 0),
+        mk_load(&g, mk_param(&g, 1, dtype), index, lanes, other, gate), NULL);
+    snprintf(what, sizeof(what), "load %s x%u of (%d + lane) / %d gate %d",
+             uop_dtype_infos[dtype].short_name, lanes, (int)begin, (int)by,
+             gated);
+    check_roots(&g, &root, 1, bufs, 2, false, what);
+    check_bufs_free(bufs, 2);
+    uop_graph_fini(&g);
+}
+
+static void
+test_repeated(void **state)
+{
+    static const enum uop_dtype dtypes[] = {UOP_F16, UOP_F32, UOP_I32, UOP_F64};
+    static const unsigned widths[] = {4, 16};
+    unsigned form;
+
+    (void)state;
+    for (form = 0; form < 4 * 2 * 3 * 3 * 3; form++)
+        check_repeated(dtypes[form % 4], widths[form / 4 % 2], form / 8 % 3,
+                       2 + form / 24 % 3, (int)(form / 72 % 3));
+}
+
 static void
 test_steps(void **state)
 {
@@ -761,6 +812,7 @@ memory_cases(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_repeated),
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_offsets),
         cmocka_unit_test(test_nested_loops),
