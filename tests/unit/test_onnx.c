@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "doorbell/onnx.h"
 #include "tests/unit/expect.h"
 #include "tests/unit/onnx_write.h"
+#include "tests/unit/sanitized.h"
 
 static char folder[] = "/tmp/bell-onnx-XXXXXX";
 static char path[128];
@@ -527,6 +529,12 @@ test_external(void **state)
     expect_external(ctx, "sub/w.bin", NULL, NULL, "symbolic link");
     assert_int_equal(mkfifo(path_in("fifo"), 0600), 0);
     expect_external(ctx, "fifo", NULL, NULL, "is not a regular file");
+    if (geteuid() == 0) { /* only root makes another's file */
+        write_bytes("other.bin", data, sizeof(data));
+        assert_int_equal(chown(path_in("other.bin"), 65534, 65534), 0);
+        expect_external(ctx, "other.bin", NULL, NULL, "another user");
+        unlink(path_in("other.bin"));
+    }
     unlink(path_in("link.bin"));
     unlink(path_in("sub"));
     unlink(path_in("fifo"));
@@ -641,9 +649,20 @@ expect_loop_bomb(struct bell_context *ctx)
     bell_onnx_close(model);
 }
 
+/* Most memory that the process has had. */
+static int64_t
+most_kib(void)
+{
+    struct rusage usage;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_maxrss;
+}
+
 static void
 test_bombs(void **state)
 {
+    int64_t before_kib = most_kib();
     static const int64_t many[] = {1 << 20, 1 << 20}, huge[] = {INT64_MAX};
     static const int64_t times[] = {(int64_t)1 << 40};
     struct bell_context *ctx = *state;
@@ -669,6 +688,10 @@ test_bombs(void **state)
     expect_ok(bell_onnx_open(ctx, path_in("m.onnx"), &model));
     expect_failure(bell_onnx_call(ctx, model, &x, &y), "a call of more than");
     bell_onnx_close(model);
+    /* 256 MiB on the host, and as much again for what holds it; sanitizers keep
+     * what was freed */
+    if (!IS_SANITIZED)
+        assert_true(most_kib() - before_kib < 512 << 10);
 }
 
 /* ---- sizes that are open ------------------------------------------------- */
