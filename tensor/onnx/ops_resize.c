@@ -383,6 +383,10 @@ onnx_op_resize(struct onnx_op *op)
         BELL_TRY(plan_axis(op, &r, &plans[i]));
         x = resample_axis(op, &r, x, i, &plans[i]);
     }
+    /* Stored: a convolution that read repeats through a concatenation would
+     * compute for each tap where its elements are. */
+    if (*r.mode == 'n')
+        x = bell_contiguous(x);
     op_out(op, 0, op_to(bell_alias(x), dtype));
     return BELL_OK;
 }
