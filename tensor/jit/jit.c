@@ -1025,11 +1025,13 @@ check_changes(const struct bell_jit *jit)
     return BELL_OK;
 }
 
-/* Marks buffers that the jit writes to and another handle denotes: they are
- * `is_written`. *out_deep: there are handles that are made of something. */
+/* Counts, in `number`, the tensors that the jit writes to in each buffer, and
+ * marks those buffers that another handle denotes, too: they are `is_written`.
+ * *out_deep: there are handles that are made of something. */
 static void
 find_shared(struct bell_jit *jit, bool *out_deep)
 {
+    const struct jit_used *u = jit->used;
     const struct tensor *t;
     struct tensor_iter it;
     struct tensor_buffer *buf;
@@ -1037,18 +1039,21 @@ find_shared(struct bell_jit *jit, bool *out_deep)
 
     *out_deep = false;
     for (i = 0; i < jit->n_used; i++) {
-        if (jit->used[i].is_written) {
-            buf = tensor_buffer_of(jit->used[i].t);
-            buf->is_written = buf->number != 0;
-            buf->number = i + 1;
-            tensor_forget_range(buf);
-        }
+        if (!u[i].is_written)
+            continue;
+        buf = tensor_buffer_of(u[i].t);
+        buf->is_written = false;
+        buf->number++;
+        tensor_at(u[i].t)->input = i;
+        tensor_forget_range(buf);
     }
     for (t = tensor_first(jit->ctx, &it); t; t = tensor_next(jit->ctx, &it)) {
+        i = t->input;
         buf = tensor_buffer_of(handle_of(t));
         if (!buf)
             *out_deep |= t->uop->n_src > 0;
-        else if (buf->number && jit->used[buf->number - 1].t != handle_of(t))
+        else if (buf->number && !(i < jit->n_used && u[i].is_written &&
+                                  u[i].t == handle_of(t)))
             buf->is_written = true;
     }
 }
@@ -1077,12 +1082,13 @@ own_written(struct bell_jit *jit)
         buf = tensor_buffer_of(u->t);
         node = tensor_at(u->t)->uop->n_src ? tensor_at(u->t)->uop->src[0]
                                            : tensor_at(u->t)->uop;
-        shared =
-            buf->is_written || buf->n_kept || (reached && reached[node->id]);
-        buf->number = 0;
+        /* the last of several keeps the memory */
+        shared = buf->is_written || buf->n_kept || buf->number > 1 ||
+                 (reached && reached[node->id]);
+        if (--buf->number == 0)
+            buf->is_written = false;
         if (shared && status == BELL_OK)
             status = tensor_own_memory("bell_jit_call", u->t);
-        buf->is_written = false;
     }
     host_free(reached);
     return status;

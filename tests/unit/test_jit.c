@@ -451,6 +451,66 @@ test_swap(void **state)
     }
 }
 
+struct same {
+    struct bell_tensor *t[6], *read;
+    int n;
+};
+
+static bell_status
+triple(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
+       struct bell_tensor **out)
+{
+    struct same *s = user;
+    int i;
+
+    (void)ctx;
+    out[0] = in[0];
+    for (i = 0; i < s->n; i++) {
+        bell_assign_slice(s->t[i], BELL_DIMS(0), bell_mul_scalar(out[0], 2));
+        out[0] =
+            bell_add(out[0], bell_sum(s->t[i], BELL_DIMS(0), /*keepdim=*/true));
+    }
+    if (s->read)
+        out[0] = bell_add(out[0], bell_narrow(s->read, 0, 0, 1));
+    return BELL_OK;
+}
+
+/* Tensors of equal values that are realized together are in one buffer, until
+ * one is written: any number of them, with one that is only read or not. */
+static void
+test_one_buffer(void **state)
+{
+    struct bell_tensor *x, *y, *list[7];
+    struct bell_context *ctx;
+    struct bell_jit *jit;
+    struct same s;
+    float got, want;
+    int k, i, call;
+
+    (void)state;
+    for (k = 0; k < 12 * (int)ARRAY_LEN(devices); k++) {
+        ctx = open_device(devices[k / 12]);
+        s = (struct same){.n = k % 6 + 1};
+        for (i = 0; i < s.n; i++)
+            list[i] = s.t[i] = bell_zeros(ctx, BELL_DIMS(4), BELL_FLOAT32);
+        if (k / 6 % 2)
+            list[i++] = s.read = bell_zeros(ctx, BELL_DIMS(4), BELL_FLOAT32);
+        expect_ok(bell_realize(list, (size_t)i));
+        jit = make_jit(ctx, "triple", triple, &s, 1, 1);
+        for (call = 1; call <= 3; call++) {
+            want = (float)call;
+            x = bell_from_data(ctx, BELL_DIMS(1), BELL_FLOAT32, &want);
+            for (i = 0; i < s.n; i++)
+                want *= 3;
+            expect_ok(bell_jit_call(jit, &x, &y));
+            expect_ok(bell_read(y, &got, sizeof(got)));
+            assert_float_equal(got, want, 0);
+        }
+        bell_jit_destroy(jit);
+        bell_context_destroy(ctx);
+    }
+}
+
 static bell_status
 add_row(struct bell_context *ctx, void *user, struct bell_tensor *const *in,
         struct bell_tensor **out)
@@ -1220,6 +1280,7 @@ main(void)
         cmocka_unit_test(test_decoding),
         cmocka_unit_test(test_swap),
         cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_one_buffer),
         cmocka_unit_test(test_sized),
         cmocka_unit_test(test_wide_integer),
         cmocka_unit_test(test_in_place),
