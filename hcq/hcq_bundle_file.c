@@ -675,7 +675,7 @@ suits(const struct bundle_file *f, const struct bundle_target *t,
         return 0;
     if (t->form == BUNDLE_PTX && !(info->flags & HCQ_DEVICE_SIMULATED))
         return 0;
-    if (t->form != BUNDLE_PTX && runs_ptx_alone(info))
+    if (t->form != BUNDLE_PTX && t->n_kernels && runs_ptx_alone(info))
         return 0;
     if (strcmp(arch, info->arch) == 0)
         return 1000 + (model[0] != 0) + (t->form == BUNDLE_PTX);

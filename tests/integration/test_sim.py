@@ -303,7 +303,7 @@ def check_sass(tap):
             return
         done = sim('NV@sim:sm_80', DOORBELL, 'run', bundle, '--device', 'NV')
     tap.check('machine code for NVIDIA is refused in words', expect(
-        done, done.returncode or -1, err='SASS is not simulated'))
+        done, done.returncode or -1, err='runs no machine code'))
 
 
 def check_recorded(tap, folder):

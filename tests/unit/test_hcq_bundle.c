@@ -611,6 +611,22 @@ test_file(void **state)
     free(f.data);
 }
 
+/* Target 0, which is not this device's, runs a kernel with one buffer and one
+ * word. */
+static struct bundle_kernel *
+add_kernel(struct file *f)
+{
+    struct bundle_kernel *k = add_section(f, BUNDLE_KERNELS, 1280, sizeof(*k));
+
+    k->name = add_name(f, "kernel");
+    k->n_bufs = k->n_vals = 1;
+    f->targets[0].n_kernels = 1;
+    f->commands[0] = (struct bundle_command){
+        .op = BUNDLE_EXEC, .grid = {1, 1, 1}, .first_arg = 8, .n_args = 2};
+    f->args[9] = (struct bundle_arg){.offset = 5};
+    return k;
+}
+
 static void
 test_targets(void **state)
 {
@@ -697,8 +713,13 @@ test_targets(void **state)
     snprintf(real, sizeof(real), "%s", dev->info.backend);
     snprintf(dev->info.backend, sizeof(dev->info.backend), "NV");
     dev->info.flags |= HCQ_DEVICE_SIMULATED;
-    f.targets[1].backend = add_name(&f, "NV");
-    f.targets[1].model = 0;
+    for (i = 0; i < 3; i++)
+        f.targets[i].backend = i ? cpu : add_name(&f, "NV");
+    f.targets[0].arch = own;
+    f.targets[0].model = 0;
+    f.targets[0].form = BUNDLE_MACHINE_CODE;
+    assert_int_equal(taken(&f), 100); /* there is none */
+    add_kernel(&f);
     assert_int_equal(taken(&f), 0);
     expect_fails(bell_error_last()->status, BELL_E_UNSUPPORTED,
                  "save the bundle for NV@sim:");
@@ -822,22 +843,6 @@ test_borders_of_arguments(void **state)
            "names 0x");
     BORDER(, f.targets[0].tools = f.n_names, "names 0x");
     BORDER(, f.targets[0].backend = f.n_names, "names 0x");
-}
-
-/* Target 0, which is not this device's, runs a kernel with one buffer and one
- * word. */
-static struct bundle_kernel *
-add_kernel(struct file *f)
-{
-    struct bundle_kernel *k = add_section(f, BUNDLE_KERNELS, 1280, sizeof(*k));
-
-    k->name = add_name(f, "kernel");
-    k->n_bufs = k->n_vals = 1;
-    f->targets[0].n_kernels = 1;
-    f->commands[0] = (struct bundle_command){
-        .op = BUNDLE_EXEC, .grid = {1, 1, 1}, .first_arg = 8, .n_args = 2};
-    f->args[9] = (struct bundle_arg){.offset = 5};
-    return k;
 }
 
 static void
