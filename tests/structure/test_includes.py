@@ -46,7 +46,7 @@ ALSO = {
 # What tools see of the drivers: the contract, facts, files that it loads, and
 # what words mean. Their own headers are theirs (hcq_backend.h, hcq/nv/...).
 TOOLS_HCQ = {
-    'hcq/decode/decode_amd.h', 'hcq/decode/decode_nv.h', 'hcq/decode/decode_queue.h',
+    'hcq/decode/decode_amd.h', 'hcq/decode/decode_nv.h', 'hcq/decode/decode_queue.h', 'hcq/decode/encode_queue.h',
     'hcq/hcq.h', 'hcq/hcq_bundle.h', 'hcq/hcq_bundle_file.h',
     'hcq/hcq_bundle_format.h', 'hcq/hcq_collective.h', 'hcq/hcq_facts.h', 'hcq/hcq_graph.h', 'hcq/regs.h',
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/map.h"
+#include "hcq/decode/encode_queue.h"
 #include "hcq/hcq.h"
 #include "hcq/regs.h"
 #include "base/json.h"
