@@ -6,7 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/interrupt.h"
 #include "base/log.h"
+#include "hcq/hcq_facts.h"
 #include "hcq/hcq_ring.h"
 #include "hcq/hcq_tell.h"
 
@@ -636,9 +638,11 @@ hcq_queue_destroy(struct hcq_queue *queue)
         return;
     dev = queue->dev;
     bell_error_hold(&hold);
+    interrupt_hold();
     if (hcq_queue_wait(queue, HCQ_WAIT_WHILE_MOVING) != BELL_OK)
         LOG(LOG_SYNC, "%s destroyed with work left: %s", queue->name,
             bell_error_last()->message);
+    interrupt_release();
     bell_error_release(&hold);
     while (queue->streams.next != &queue->streams)
         hcq_stream_destroy(
@@ -734,9 +738,8 @@ hcq_cs_discard(struct hcq_cs *cs)
         cs->open = false;
 }
 
-/* BELL_DEBUG=push: packets, launches with their arguments. */
-static void
-log_packets(const struct hcq_cs *cs)
+void
+hcq_cs_tell(const struct hcq_cs *cs, hcq_command_fn *tell, void *user)
 {
     char line[512];
     uint32_t pos, i;
@@ -745,6 +748,7 @@ log_packets(const struct hcq_cs *cs)
          pos += hcq_packet_at(cs->words, pos)->head.n_dw) {
         const struct hcq_packet *packet = hcq_packet_at(cs->words, pos);
         const struct hcq_exec *exec = hcq_exec_of(packet);
+        struct hcq_command command = {.offset_bytes = pos * 4, .text = line};
         bool is_exec = packet->head.op == HCQ_OP_EXEC;
         size_t used;
 
@@ -757,8 +761,17 @@ log_packets(const struct hcq_cs *cs)
                      i == 0 ? ":" : "", (unsigned long long)exec->args[i]);
             used += strlen(line + used);
         }
-        log_print(LOG_PUSH, "%s +%04x %s", cs_name(cs), pos * 4, line);
+        if (packet->head.op == HCQ_OP_WORDS)
+            command.words = hcq_packet_words(packet, &command.n_words);
+        tell(user, &command);
     }
+}
+
+static void
+log_command(void *user, const struct hcq_command *command)
+{
+    log_print(LOG_PUSH, "%s +%04x %s", (const char *)user,
+              command->offset_bytes, command->text);
 }
 
 /* What waits look at before the submission is under way. */
@@ -787,7 +800,7 @@ submit_cs(struct hcq_cs *cs, bool is_part, uint64_t *out_value)
     if (__builtin_expect(queue->dev->is_told, 0))
         BELL_TRY(hcq_tell_launches(cs));
     if (LOG_ON(LOG_PUSH))
-        log_packets(cs);
+        hcq_cs_tell(cs, log_command, (void *)(uintptr_t)cs_name(cs));
     if (__builtin_expect(
             cs->expect_ns |
                 atomic_load_explicit(&queue->expect_ns, memory_order_relaxed),

@@ -72,6 +72,19 @@ void hcq_device_wait_forever(struct hcq_device *dev);
 /* Whether the queue takes words of the card's own (hcq_cs_words). */
 bool hcq_queue_has_words(const struct hcq_queue *queue);
 
+/* A command of a stream, as text. Valid during the call that tells it. */
+struct hcq_command {
+    uint32_t offset_bytes; /* in the stream */
+    const char *text;      /* "copy 64 bytes 0x1000 -> 0x2000" */
+    const uint32_t *words; /* of hcq_cs_words; else NULL */
+    uint32_t n_words;
+};
+typedef void hcq_command_fn(void *user, const struct hcq_command *command);
+
+/* Tells the commands that were emitted to a stream since it was begun, launches
+ * with their arguments. The stream is open, or bound. */
+void hcq_cs_tell(const struct hcq_cs *cs, hcq_command_fn *tell, void *user);
+
 /* ---- gauges -------------------------------------------------------------- */
 
 /* What the kernel's driver tells of a card to everyone, again and again. Owned

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/hcq_order.h"
@@ -437,12 +438,14 @@ wait_graph_copy(struct hcq_graph *graph, struct graph_copy *copy,
         status = hcq_stream_wait(stream, slice_ns);
         if (status == BELL_OK)
             continue;
-        if (status != BELL_E_TIMEOUT || slice_ns < LOOK_EVERY_NS) {
+        if (status != BELL_E_TIMEOUT || slice_ns < LOOK_EVERY_NS ||
+            interrupt_is_on()) {
             struct bell_error_hold hold;
             bell_error_prefix("graph '%s', after %.1f ms", graph->name,
                               (double)(time_now_ns() - start_ns) / 1e6);
             bell_error_hold(&hold);
-            (void)!let_go_of_streams(graph, copy);
+            if (!interrupt_is_on()) /* they have not failed */
+                (void)!let_go_of_streams(graph, copy);
             bell_error_release(&hold);
             return status;
         }
@@ -485,10 +488,12 @@ free_copy(struct hcq_graph *graph, struct graph_copy *copy)
     uint32_t q;
 
     bell_error_hold(&hold);
+    interrupt_hold();
     if (copy->streams[0])
         status = wait_graph_copy(graph, copy, HCQ_WAIT_WHILE_MOVING);
     if (status == BELL_E_DEVICE_LOST)
         status = outlast_lost(graph, copy);
+    interrupt_release();
     bell_error_release(&hold);
     if (status == BELL_E_TIMEOUT)
         graph->is_stuck = true;
@@ -653,6 +658,7 @@ submit_alone(struct graph_copy *copy, uint64_t *value)
 bell_status
 hcq_graph_submit(struct hcq_graph *graph, uint64_t *out_value)
 {
+    bell_status status;
     uint64_t value;
     uint32_t which;
 
@@ -667,10 +673,12 @@ hcq_graph_submit(struct hcq_graph *graph, uint64_t *out_value)
         BELL_TRY(hcq_graph_check(graph));
     BELL_TRY(choose_copy(graph, &which));
     BELL_TRY(patch_copy(graph, which));
-    if (graph->n_used > 1)
-        BELL_TRY(submit_parts(graph, &graph->copies[which], &value));
-    else
-        BELL_TRY(submit_alone(&graph->copies[which], &value));
+    interrupt_hold(); /* half a submission breaks a graph */
+    status = graph->n_used > 1
+                 ? submit_parts(graph, &graph->copies[which], &value)
+                 : submit_alone(&graph->copies[which], &value);
+    interrupt_release();
+    BELL_TRY(status);
     graph->last = which;
     if (out_value)
         *out_value = value;

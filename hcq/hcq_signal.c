@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "hcq/hcq_order.h"
@@ -141,8 +142,9 @@ hcq_timeout_report(struct hcq_device *dev, const char *what)
     char busy[320];
 
     dev->ops->describe(dev, busy, sizeof(busy));
-    return bell_fail(BELL_E_TIMEOUT, "%s: %s; %s", dev->info.name, what,
-                     busy[0] ? busy : "all queues are idle");
+    return bell_fail(BELL_E_TIMEOUT, "%s: %s%s; %s", dev->info.name,
+                     interrupt_is_on() ? "the program ended the wait: " : "",
+                     what, busy[0] ? busy : "all queues are idle");
 }
 
 static bell_status
@@ -216,6 +218,8 @@ hcq_wait_is_over(struct hcq_device *dev, uint64_t salt, uint64_t timeout_ns,
     bool first = !still->since_ns, over = waited_ns >= timeout_ns;
     uint64_t left_ns = over ? 0 : timeout_ns - waited_ns, limit_ns, progress;
 
+    if (interrupt_asked(time_now_ns()))
+        return true;
     if (timeout_ns == HCQ_WAIT_WHILE_MOVING &&
         (first || waited_ns - still->looked_ns >= PROGRESS_EVERY_NS)) {
         still->looked_ns = waited_ns;

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/bits.h"
+#include "base/interrupt.h"
 #include "base/thread.h"
 #include "hcq/hcq_shared.h"
 #include "hcq/hcq_signal_pages.h"
@@ -126,7 +127,9 @@ queue_one(struct hcq_transfer *t, const struct hcq_buffer *dst,
     if (status != BELL_OK) { /* nothing keeps the memory as it is */
         bell_error_hold(&hold);
         hcq_signal_set(&t->filled[DST], GO_ON);
+        interrupt_hold();
         (void)!hcq_queue_wait(to, HCQ_WAIT_WHILE_MOVING);
+        interrupt_release();
         bell_error_release(&hold);
     }
     return status;
@@ -173,7 +176,9 @@ queue_two(struct hcq_transfer *t, const struct hcq_buffer *dst,
     if (status != BELL_OK) { /* the source waits for nobody then */
         bell_error_hold(&hold);
         hcq_signal_set(&t->emptied[SRC], GO_ON);
+        interrupt_hold();
         (void)!hcq_queue_wait(t->queues[SRC], HCQ_WAIT_WHILE_MOVING);
+        interrupt_release();
         bell_error_release(&hold);
     }
     return status;
@@ -416,7 +421,7 @@ hcq_transfer_wait(struct hcq_queue *queue, uint64_t value,
     for (;;) {
         bell_error_hold(&hold);
         status = hcq_signal_wait(queue->timeline, value, LOOK_EVERY_NS);
-        if (status != BELL_E_TIMEOUT)
+        if (status != BELL_E_TIMEOUT || interrupt_is_on())
             return status;
         bell_error_release(&hold);
         for (i = 0; i < n; i++)

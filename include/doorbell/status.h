@@ -115,6 +115,17 @@ BELL_API const char *bell_reason_name(enum bell_reason reason);
 /* The version of the library that runs: "0.1.0". */
 BELL_API const char *bell_version(void);
 
+/* Whether a wait is to end: anything but 0. */
+typedef int bell_interrupt_fn(void *user);
+
+/* Lets somebody end waits of the calling thread: while one of its calls waits
+ * for a device, `ask` is called about twenty times a second, by this thread. As
+ * soon as it returns another number than 0, this wait and all that follow end
+ * with BELL_E_TIMEOUT, until the next bell_interrupt_set. Work that was
+ * submitted goes on and can be waited for again. Calls that destroy or close
+ * wait as ever. `ask` calls nothing of Doorbell. NULL: nobody is asked. */
+BELL_API void bell_interrupt_set(bell_interrupt_fn *ask, void *user);
+
 /* The command line's exit code for a status: 0 done, 1 failed, 2 usage,
  * 3 no such device, 4 no permission, 5 lost or hung, 6 unsupported. */
 BELL_API int bell_status_exit_code(bell_status status);

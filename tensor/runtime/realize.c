@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/thread.h"
 
@@ -299,8 +300,10 @@ rt_bury(struct tensor_runtime *rt, struct hcq_buffer *buf)
         rt->dead[rt->n_dead++].value = rt->last_value;
         return;
     }
+    interrupt_hold();
     if (rt_wait(rt, rt->last_value) == BELL_OK)
         hcq_buffer_destroy(buf);
+    interrupt_release();
 }
 
 static void
@@ -509,8 +512,10 @@ free_blob(struct tensor_buffer *buf)
     struct bell_error_hold hold;
 
     bell_error_hold(&hold);
+    interrupt_hold();
     if (rt_wait(rt, rt->last_value) != BELL_OK)
         bell_error_clear();
+    interrupt_release();
     bell_error_release(&hold);
     rt_reap_sent(rt);
     hcq_buffer_destroy(buf->device_mem);

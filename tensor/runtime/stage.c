@@ -2,6 +2,7 @@
 #include "tensor/runtime/stage.h"
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "tensor/runtime/run.h"
 #include "tensor/core/tensor_internal.h"
 
@@ -50,8 +51,10 @@ rt_stage_destroy(struct rt_stage *stage)
         return;
     /* the context's queue looks at the copies' timeline until then; one of a
      * device that is lost does not */
+    interrupt_hold();
     if (rt_wait(stage->rt, stage->joined) != BELL_OK)
         bell_error_clear();
+    interrupt_release();
     hcq_queue_destroy(stage->queue);
     hcq_buffer_destroy(stage->memory);
     host_free(stage);

@@ -65,6 +65,7 @@ FIXED = {
     'hcq_bundle_value': OURS,
     'hcq_card': ELEMENT,
     'hcq_collective_rank': ELEMENT,
+    'hcq_command': OURS,
     'hcq_device_desc': ELEMENT,
     'hcq_fact': OURS,
     'hcq_fault': 'drivers make it: it changes with a minor version',

@@ -11,6 +11,7 @@ import re
 import sys
 
 SKIP = {'bell_context_create': 'makes a context',
+        'bell_interrupt_set': 'takes a function that is called later',
         'bell_log_set': 'takes a function that is called later',
         'bell_onnx_call': "takes a model as a jit's user: test_onnx.c"}
 TENSOR = re.compile(r'^(const )?struct bell_tensor \*$')

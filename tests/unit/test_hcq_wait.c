@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/interrupt.h"
 #include "base/thread.h"
 #include "hcq/hcq_backend.h"
 #include "tests/unit/expect.h"
@@ -123,6 +124,72 @@ test_times_out(void **state)
     expect_fails(hcq_signal_wait(sig, 4, 0), BELL_E_TIMEOUT, "for 4");
     expect_ok(hcq_signal_wait(sig, 3, 0));
     expect_fails(hcq_signal_wait(NULL, 4, 0), BELL_E_INVALID, "NULL");
+}
+
+/* ---- waits that the program ends ---- */
+
+static int n_asked, end_at;
+
+static int
+count_asked(void *user)
+{
+    assert_ptr_equal(user, &end_at);
+    return ++n_asked >= end_at;
+}
+
+static void *
+wait_asked_by_nobody(void *user)
+{
+    (void)user;
+    expect_fails(hcq_signal_wait(sig, 4, MS), BELL_E_TIMEOUT, "for 4");
+    assert_false(interrupt_is_on());
+    return NULL;
+}
+
+/* Asked again and again, and not too often; from its answer on no wait lasts;
+ * what has come is there all the same. Other threads are asked by nobody. */
+static void
+test_interrupt(void **state)
+{
+    uint64_t start_ns = time_now_ns();
+    pthread_t thread;
+
+    (void)state;
+    hcq_signal_set(sig, 3);
+    n_asked = 0;
+    end_at = 3;
+    bell_interrupt_set(count_asked, &end_at);
+    expect_fails(hcq_signal_wait(sig, 4, HCQ_WAIT_FOREVER), BELL_E_TIMEOUT,
+                 "the program ended the wait");
+    assert_int_equal(n_asked, 3);
+    assert_true(time_now_ns() - start_ns >= 90 * MS);
+    assert_true(interrupt_is_on());
+    expect_fails(hcq_signal_wait(sig, 4, HCQ_WAIT_WHILE_MOVING), BELL_E_TIMEOUT,
+                 "the program ended the wait");
+    assert_int_equal(n_asked, 3);
+    expect_ok(hcq_signal_wait(sig, 3, HCQ_WAIT_FOREVER));
+    assert_int_equal(pthread_create(&thread, NULL, wait_asked_by_nobody, NULL),
+                     0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    /* what cleans up waits all the same */
+    interrupt_hold();
+    interrupt_hold();
+    interrupt_release();
+    assert_false(interrupt_is_on());
+    expect_fails(hcq_signal_wait(sig, 4, 2 * MS), BELL_E_TIMEOUT, "waited ");
+    if (strstr(bell_error_last()->message, "ended the wait"))
+        fail_msg("a held wait was ended");
+    interrupt_release();
+    assert_true(interrupt_is_on());
+    /* until it is set anew */
+    bell_interrupt_set(count_asked, &end_at);
+    assert_false(interrupt_is_on());
+    end_at = INT32_MAX;
+    expect_fails(hcq_signal_wait(sig, 4, 2 * MS), BELL_E_TIMEOUT, "waited ");
+    bell_interrupt_set(NULL, NULL);
+    n_asked = 0;
+    expect_fails(hcq_signal_wait(sig, 4, 2 * MS), BELL_E_TIMEOUT, "waited ");
+    assert_int_equal(n_asked, 0);
 }
 
 static uint64_t moved; /* the device's progress, and how fast it changes */
@@ -262,6 +329,7 @@ main(void)
         cmocka_unit_test(test_while_moving),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_times_out),
+        cmocka_unit_test(test_interrupt),
         cmocka_unit_test(signals_of_the_process),
         cmocka_unit_test(test_looks),
     };
