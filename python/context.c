@@ -10,6 +10,15 @@ static _Thread_local struct {
     size_t n, cap;
 } entered;
 
+PyObject *
+py_raise(struct py_context *c)
+{
+    bell_status status = c->ctx ? bell_context_status(c->ctx) : BELL_OK;
+
+    (void)status; /* the thread's record has it either way */
+    return py_raise_last();
+}
+
 /* ---- one at a time ---- */
 
 static void
@@ -66,14 +75,14 @@ py_block(struct py_context *c)
         c->busy = true;
         c->owner = PyThread_get_thread_ident();
     }
-    blocked.thread = PyEval_SaveThread();
+    blocked.thread = py_let_go();
     return blocked;
 }
 
 void
 py_unblock(const struct py_blocked *blocked)
 {
-    PyEval_RestoreThread(blocked->thread);
+    py_take_back(blocked->thread);
     if (!blocked->nested) {
         blocked->context->busy = false;
         PyThread_release_lock(blocked->context->lock);

@@ -155,7 +155,7 @@ py_raise_last(void)
     struct bell_error record = *bell_error_last();
     PyObject *class = py.error, *text, *made;
 
-    if (PyErr_Occurred()) { /* of a callback */
+    if (py_raise_interrupt() || PyErr_Occurred()) { /* of a callback */
         bell_error_clear();
         return NULL;
     }
@@ -170,15 +170,6 @@ py_raise_last(void)
     Py_XDECREF(made);
     bell_error_clear();
     return NULL;
-}
-
-PyObject *
-py_raise(struct py_context *c)
-{
-    bell_status status = c->ctx ? bell_context_status(c->ctx) : BELL_OK;
-
-    (void)status; /* the thread's record has it either way */
-    return py_raise_last();
 }
 
 int

@@ -64,15 +64,24 @@ extern struct py_state py;
 
 /* Makes the classes of errors and adds them to the module. */
 int py_error_init(PyObject *module);
-/* Raises what the context says, or the thread's record; NULL. */
-PyObject *py_raise(struct py_context *c);
 /* Raises the thread's record of a failed call; NULL. */
 PyObject *py_raise_last(void);
 /* Raises if the status is not BELL_OK: -1. */
 int py_check(bell_status status);
 
+/* ---- interrupt.c ---- */
+
+/* Lets the interpreter's lock go and takes it back, around calls that may wait:
+ * those of the main thread end where a signal's handler raises. */
+PyThreadState *py_let_go(void);
+void py_take_back(PyThreadState *thread);
+/* Raises what a handler raised meanwhile; false: none did. */
+bool py_raise_interrupt(void);
+
 /* ---- context.c ---- */
 
+/* Raises what the context says, or the thread's record; NULL. */
+PyObject *py_raise(struct py_context *c);
 int py_context_init(PyObject *module);
 /* The context that new tensors belong to, made if there is none: borrowed;
  * NULL with an exception. */

@@ -3,6 +3,7 @@
 #include "hcq/decode/encode_queue.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +17,35 @@
 
 /* ---- numbers ------------------------------------------------------------- */
 
+static bell_status
+number_of_text(const struct encode *e, const char *text, uint64_t *out)
+{
+    bool is_negative = text[0] == '-';
+    char *end;
+
+    if (e->number)
+        return e->number(e->user, text, out);
+    errno = 0;
+    *out = isdigit((unsigned char)text[is_negative])
+               ? strtoull(text + is_negative, &end, 0)
+               : 0;
+    if (!isdigit((unsigned char)text[is_negative]) || *end || errno)
+        return bell_fail(BELL_BAD_VALUE, "'%s' is not a number of 64 bits",
+                         text);
+    if (is_negative)
+        *out = 0 - *out;
+    return BELL_OK;
+}
+
 bell_status
 encode_add_words(const struct encode *e, char **tokens, size_t n_tokens,
-               uint32_t *words, uint32_t *n)
+                 uint32_t *words, uint32_t *n)
 {
     uint64_t value;
     size_t i;
 
     for (i = 0; i < n_tokens; i++) {
-        BELL_TRY(e->number(e->user, tokens[i], &value));
+        BELL_TRY(number_of_text(e, tokens[i], &value));
         if (value > UINT32_MAX && value < UINT64_MAX - INT32_MAX)
             return bell_fail(BELL_E_INVALID,
                              "%s is 0x%llx: a word has 32 bits; &0xffffffff "
@@ -96,7 +117,7 @@ holds(const struct regs_field *field, uint64_t value)
 
 static void
 put_field_bits(const struct regs_field *field, unsigned element, uint64_t value,
-              uint32_t *words)
+               uint32_t *words)
 {
     unsigned p;
 
@@ -157,7 +178,7 @@ value_of_text(const struct encode *e, const struct regs_type *type,
             used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
                                      used ? ", " : "", value->name);
     }
-    if (e->number(e->user, text, out) == BELL_OK)
+    if (number_of_text(e, text, out) == BELL_OK)
         return BELL_OK;
     if (used)
         return bell_fail(BELL_E_INVALID,
@@ -170,8 +191,8 @@ value_of_text(const struct encode *e, const struct regs_type *type,
 
 /* "NAME[2]=7" */
 static bell_status
-set_field(const struct encode *e, const struct regs_type *type, unsigned gen,
-          char *text, uint32_t *words)
+set_field_by_text(const struct encode *e, const struct regs_type *type,
+                  unsigned gen, char *text, uint32_t *words)
 {
     char *equals = strchr(text, '=');
     const struct regs_field *field;
@@ -208,7 +229,7 @@ set_field(const struct encode *e, const struct regs_type *type, unsigned gen,
 
 bell_status
 encode_set_fields(const struct encode *e, const struct regs_type *type,
-                unsigned gen, char **fields, size_t n_fields, uint32_t *words)
+                  unsigned gen, char **fields, size_t n_fields, uint32_t *words)
 {
     size_t i, k;
 
@@ -221,7 +242,7 @@ encode_set_fields(const struct encode *e, const struct regs_type *type,
                 return bell_fail(BELL_E_INVALID, "%s: %.*s is set twice",
                                  type->name, (int)n, fields[i]);
         }
-        BELL_TRY(set_field(e, type, gen, fields[i], words));
+        BELL_TRY(set_field_by_text(e, type, gen, fields[i], words));
     }
     return BELL_OK;
 }
@@ -229,7 +250,7 @@ encode_set_fields(const struct encode *e, const struct regs_type *type,
 /* ---- packets ------------------------------------------------------------- */
 
 static void
-put_constants(const struct regs_type *type, unsigned gen, uint32_t *words)
+put_fixed_fields(const struct regs_type *type, unsigned gen, uint32_t *words)
 {
     unsigned f;
 
@@ -254,8 +275,8 @@ put_parities(const struct regs_type *type, unsigned gen, uint32_t *words)
         of = regs_parity_of(type, gen, field);
         if (of)
             put_field_bits(field, 0,
-                          !(__builtin_popcountll(regs_get(of, words, 0)) & 1),
-                          words);
+                           !(__builtin_popcountll(regs_get(of, words, 0)) & 1),
+                           words);
     }
 }
 
@@ -298,12 +319,12 @@ packet(const struct encode *e, const struct regs_type *type, unsigned gen,
     while (n_fields < n_tokens && strcmp(tokens[n_fields], ":") != 0)
         n_fields++;
     memset(words, 0, n * sizeof(*words));
-    put_constants(type, gen, words);
+    put_fixed_fields(type, gen, words);
     BELL_TRY(encode_set_fields(e, type, gen, tokens, n_fields, words));
     *out_n = n;
     if (n_fields < n_tokens)
         BELL_TRY(encode_add_words(e, tokens + n_fields + 1,
-                                n_tokens - n_fields - 1, words, out_n));
+                                  n_tokens - n_fields - 1, words, out_n));
     for (i = 0; count && i < n_fields; i++)
         has_count |= strcmp(tokens[i], count->name) == 0; /* the "=" is cut */
     given = has_count ? regs_get(count, words, 0) : 0;
@@ -322,8 +343,8 @@ packet(const struct encode *e, const struct regs_type *type, unsigned gen,
 /* The header whose addresses begin last before the register's, put to `words`;
  * NULL: none reaches it. */
 static const struct regs_type *
-put_header(const struct regs_stream *stream, uint32_t address, unsigned slot,
-           uint32_t n_words, uint32_t *words)
+put_stream_header(const struct regs_stream *stream, uint32_t address,
+                  unsigned slot, uint32_t n_words, uint32_t *words)
 {
     const struct regs_type *best = NULL;
     uint32_t try[4], *to = words;
@@ -341,7 +362,7 @@ put_header(const struct regs_stream *stream, uint32_t address, unsigned slot,
         count = with_role(type, gen, REGS_ROLE_COUNT);
         of_slot = with_role(type, gen, REGS_ROLE_SLOT);
         memset(try, 0, sizeof(try));
-        put_constants(type, gen, try);
+        put_fixed_fields(type, gen, try);
         if (!put_role(at, address, try) || !put_role(count, n_words, try) ||
             (of_slot && !put_role(of_slot, slot, try)) ||
             (best && at->bias < best_bias))
@@ -382,16 +403,18 @@ struct meaning {
     bool is_packet;
 };
 
-/* Whether the name is "UNIT.NAME" of another unit; *name is moved to NAME. */
+/* Whether the name is "UNIT.NAME" of another unit; *name is moved to NAME. A
+ * unit's name may be without the vendor's: "nv_host" is HOST, too. */
 static bool
 is_of_other(const struct regs_unit *unit, const char **name)
 {
-    const char *dot = strchr(*name, '.');
+    const char *dot = strchr(*name, '.'), *own = strchr(unit->name, '_');
     size_t n = dot ? (size_t)(dot - *name) : 0;
 
     if (!dot)
         return false;
-    if (strlen(unit->name) != n || strncasecmp(unit->name, *name, n) != 0)
+    own = own && strncmp(*name, unit->name, n) != 0 ? own + 1 : unit->name;
+    if (strlen(own) != n || strncasecmp(own, *name, n) != 0)
         return true;
     *name = dot + 1;
     return false;
@@ -410,8 +433,8 @@ is_of_other_queue(const struct encode *e, const char *name)
 }
 
 static bell_status
-find_meaning(const struct encode *e, const struct regs_stream *stream, char *name,
-             struct meaning *out)
+find_meaning(const struct encode *e, const struct regs_stream *stream,
+             char *name, struct meaning *out)
 {
     struct nearest nearest = {.name = name};
     const char *bare;
@@ -467,7 +490,8 @@ init_stream(const struct encode *e, struct regs_stream *stream)
     if (decode_queue_init(stream, e->queue))
         return BELL_OK;
     return bell_fail(BELL_E_UNSUPPORTED,
-                     "%s: nothing is known of its queues' words", e->queue->dev->info.name);
+                     "%s: nothing is known of its queues' words",
+                     e->queue->dev->info.name);
 }
 
 /* A register: the header, and its words. */
@@ -482,17 +506,18 @@ write_register(const struct encode *e, const struct regs_stream *stream,
     const struct regs_type *header;
 
     if (n_tokens && strcmp(tokens[0], "=") == 0) {
-        BELL_TRY(encode_add_words(e, tokens + 1, n_tokens - 1, given, &n_given));
+        BELL_TRY(
+            encode_add_words(e, tokens + 1, n_tokens - 1, given, &n_given));
         if (n_given == 0 || n_given > n)
             return bell_fail(BELL_E_INVALID, "%s has %u words", is->type->name,
                              n);
         n = n_given;
     } else {
-        put_constants(is->type, is->gen, given);
+        put_fixed_fields(is->type, is->gen, given);
         BELL_TRY(
             encode_set_fields(e, is->type, is->gen, tokens, n_tokens, given));
     }
-    header = put_header(stream, address, is->slot, n, words);
+    header = put_stream_header(stream, address, is->slot, n, words);
     if (!header)
         return bell_fail(BELL_E_INVALID, "%s: no packet writes to 0x%x",
                          is->type->name, address);
@@ -504,7 +529,7 @@ write_register(const struct encode *e, const struct regs_stream *stream,
 
 bell_status
 encode_packet(const struct encode *e, char **tokens, size_t n_tokens,
-            uint32_t words[HCQ_WORDS_MAX], uint32_t *out_n)
+              uint32_t words[HCQ_WORDS_MAX], uint32_t *out_n)
 {
     struct regs_stream stream;
     struct meaning is;
@@ -538,7 +563,7 @@ find_layout(const struct regs_unit *unit, const char *name,
 
 bell_status
 encode_layout(const struct encode *e, const char *name,
-            const struct regs_type **out_type, unsigned *out_gen)
+              const struct regs_type **out_type, unsigned *out_gen)
 {
     struct nearest nearest = {.name = name};
     const struct regs_unit *units[2];
@@ -582,14 +607,20 @@ encode_find(const struct encode *e, char *name,
 }
 
 static void
-each_of_unit(const struct regs_unit *unit, unsigned gen, encode_type_fn *tell,
-             void *user)
+each_of_unit(const struct regs_unit *unit, unsigned gen, bool in_memory,
+             encode_type_fn *tell, void *user)
 {
     unsigned t;
 
     for (t = 0; unit && t < unit->n_types; t++) {
-        if (regs_in(gen, unit->types[t].gens))
-            tell(user, unit, &unit->types[t], gen);
+        const struct regs_type *type = &unit->types[t];
+        bool fits = in_memory
+                        ? type->kind != REGS_REG
+                        : type->kind == REGS_REG || (type->kind == REGS_BLOCK &&
+                                                     type->stream != REGS_NONE);
+
+        if (fits && regs_in(gen, type->gens))
+            tell(user, type);
     }
 }
 
@@ -601,11 +632,11 @@ encode_each(const struct encode *e, encode_type_fn *tell, void *user)
     unsigned gens[2], i, n;
 
     BELL_TRY(init_stream(e, &stream));
-    each_of_unit(stream.common, stream.common_gen, tell, user);
+    each_of_unit(stream.common, stream.common_gen, false, tell, user);
     for (i = 0; i < REGS_SLOTS; i++)
-        each_of_unit(stream.slots[i], stream.slot_gens[i], tell, user);
+        each_of_unit(stream.slots[i], stream.slot_gens[i], false, tell, user);
     n = decode_queue_layouts(e->queue, units, gens);
     for (i = 0; i < n; i++)
-        each_of_unit(units[i], gens[i], tell, user);
+        each_of_unit(units[i], gens[i], true, tell, user);
     return BELL_OK;
 }

@@ -18,8 +18,8 @@ typedef bell_status encode_number_fn(const void *user, const char *text,
 /* For whom words are put together. All of it is the caller's. */
 struct encode {
     const struct hcq_queue *queue;
-    encode_number_fn *number;
-    const void *user; /* of `number` */
+    encode_number_fn *number; /* NULL: 12, 0x1f, -3 */
+    const void *user;         /* of `number` */
 };
 
 /* Appends tokens that are numbers to *n words, HCQ_WORDS_MAX of them at most. A
@@ -59,8 +59,7 @@ BELL_MUST_CHECK bell_status encode_find(const struct encode *e, char *name,
 /* Bits of the values that a field can have. */
 unsigned encode_bits(const struct regs_field *field);
 
-typedef void encode_type_fn(void *user, const struct regs_unit *unit,
-                            const struct regs_type *type, unsigned gen);
+typedef void encode_type_fn(void *user, const struct regs_type *type);
 
 /* Tells every packet, register and method that the queue has, then the
  * descriptors and layouts. BELL_E_UNSUPPORTED: nothing is known of its words.

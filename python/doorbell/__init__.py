@@ -26,8 +26,8 @@ newaxis = None
 del float_inf
 
 _LAZY = {'nn': 'nn', 'optim': 'optim', 'errors': 'errors', 'xp': 'xp',
-         'data': 'data', 'onnx': 'onnx', 'jit': '_jit', 'load': '_files', 'save': '_files',
-         'no_grad': '_grad', 'vjp': '_grad', 'custom': '_custom',
+         'data': 'data', 'hcq': 'hcq', 'onnx': 'onnx', 'jit': '_jit', 'load': '_files',
+         'save': '_files', 'no_grad': '_grad', 'vjp': '_grad', 'custom': '_custom',
          'kernel': '_custom', 'KernelCode': '_custom'}
 
 

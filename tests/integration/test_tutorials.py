@@ -23,7 +23,8 @@ MNIST = ('t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte')
 # Each page with how many of its blocks are followed, at least.
 PAGES = {'appliance': 10, 'bring-up': 10, 'measure': 6, 'read-a-trace': 9,
          'send': 10, 'first-tensor': 4, 'gradients': 4, 'custom-kernel': 2,
-         'overlap': 2, 'bundle': 7, 'mnist': 2, 'python': 8, 'onnx': 10}
+         'overlap': 2, 'bundle': 7, 'mnist': 2, 'python': 8, 'onnx': 10,
+         'hcq': 11}
 NEEDS = {'mnist': 'mnist', 'bundle': 'stories260K'}
 # Whose commands take files from elsewhere, or long: the tests that run them.
 ELSEWHERE = {
@@ -48,7 +49,7 @@ def place_data(page, folder):
                 shutil.copyfileobj(packed, file)
     if page == 'onnx':
         place_export(folder)
-    if page == 'python':  # where Python's headers were
+    if page in ('hcq', 'python'):  # where Python's headers were
         return os.path.exists(f'{BUILD}/python/doorbell/_c.abi3.so')
     return page not in NEEDS or bool(data)
 

@@ -36,6 +36,10 @@ MAY_INCLUDE = {
 # --ir` compiles what somebody wrote; Adreno's shaders are printed; arrays are read and written by `doorbell
 # run`, which is built without the tensors.
 ALSO = {
+    # the driver half's own extension: the contract, facts, and words by name
+    'python': {'hcq/decode/decode_queue.h', 'hcq/decode/encode_queue.h',
+               'hcq/hcq.h', 'hcq/hcq_facts.h', 'hcq/hcq_graph.h',
+               'hcq/regs.h', 'ioctl/sim_step.h'},
     'tools': {'reference/reference.h', 'render/ir3/ir3.h', 'render/ir3/ir3_isa.h', 'render/llvm/amdgpu.h',
               'render/ptx/nv_container.h', 'render/render.h',
               'tensor/files/array.h', 'tensor/files/npy.h', 'tensor/functions/signature.h', 'tensor/runtime/ir.h',

@@ -18,8 +18,6 @@ from common import Tap, read, sources
 HOOKS = {
     'hcq_bundle_bind': 'for programs that have buffers already',
     'hcq_bundle_open_memory': 'for programs whose bundle is no file',
-    'hcq_buffer_export': 'for programs that share memory with others',
-    'hcq_buffer_import': 'likewise',
     'hcq_bundle_queue': 'for programs that wait for more than a run',
     'host_alloc_count': 'which allocation is to fail',
     'kio_fault_hits': 'which call of the kernel is to fail',
