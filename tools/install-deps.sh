@@ -34,7 +34,7 @@ installed() {
 
 case "${1:-}" in
 build) wanted=$build ;;
-package) wanted="$build $optional debhelper dpkg-dev" optional="" ;;
+package) wanted="$build $optional debhelper dpkg-dev python3-dev" optional="" ;;
 package-arm64) # the libraries that are linked are another matter
     wanted="gcc libc6-dev meson ninja-build pkg-config debhelper dpkg-dev
         gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"

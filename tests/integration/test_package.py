@@ -26,7 +26,8 @@ from common import Tap  # noqa: E402
 SOURCE, BUILD, ARCH = sys.argv[1:4]
 WRAPPER = sys.argv[4:]
 MULTIARCH = {'amd64': 'x86_64-linux-gnu', 'arm64': 'aarch64-linux-gnu'}
-NAMES = ('doorbell', 'libdoorbell-dev', 'libdoorbell0')
+NAMES = ('doorbell', 'libdoorbell-dev', 'libdoorbell0',
+         *(() if WRAPPER else ('python3-doorbell',)))
 # What a shell and dpkg's scripts need, and a C program.
 BASE = ('base-files', 'coreutils', 'dash', 'libc-bin', 'dpkg')
 TO_BUILD = ('gcc', 'libc6-dev', 'pkg-config')
@@ -42,6 +43,10 @@ CONTENTS = {
         '/usr/share/doc/doorbell/LICENSE',
         '/usr/share/doc/doorbell/docs/how-to/first-run.md',
         '/usr/share/doc/doorbell/examples/first.c'],
+    'python3-doorbell': [
+        '/python3/dist-packages/doorbell/_c.abi3.so',
+        '/python3/dist-packages/doorbell/hcq.py',
+        '/python3/dist-packages/doorbell/torch/__init__.py'],
 }
 
 
@@ -58,7 +63,8 @@ def field(package, name):
 def build_packages(root):
     """{name: path of the .deb}, or what went wrong."""
     build = copy(SOURCE, BUILD, root, options=[
-        '-Dprefix=/usr', f'-Dlibdir=lib/{MULTIARCH[ARCH]}', '-Dtests=disabled'])
+        '-Dprefix=/usr', f'-Dlibdir=lib/{MULTIARCH[ARCH]}', '-Dtests=disabled',
+        '-Dpython=' + ('disabled' if WRAPPER else 'enabled')])
     environment = dict(os.environ)
     if WRAPPER and WRAPPER[-1] != '/':
         environment['CROSS_ROOT'] = WRAPPER[-1]
@@ -221,6 +227,12 @@ def check_root(tap, packages):
                 root, 'cd /tmp; gcc -std=c11 first.c -o first '
                 '$(pkg-config --cflags --libs doorbell); '
                 'BELL_DEVICE=CPU ./first'), file.read())
+        if 'python3-doorbell' in NAMES: # no compiler is found there
+            attempt(tap, 'from Python', inside(
+                root, 'cd /tmp; PATH=/none exec /usr/bin/python3 -c "'
+                'import doorbell as bell, doorbell.hcq as hcq\n'
+                "print((bell.arange(4.0) * 2).sum().item())\n"
+                "hcq.Device('AMD@sim:gfx1100').close()\""), '12.0')
         attempt(tap, 'removing', as_root('dpkg', f'--root={root}', '-r',
                                          *NAMES))
 
