@@ -258,3 +258,169 @@ onnx_op_rotary(struct onnx_op *op)
     op_out(op, 0, y);
     return BELL_OK;
 }
+
+/* A graph of one input and one output, which has the input's shape. */
+static bell_status
+run_modifier(struct onnx_op *op, const char *name, struct bell_tensor **x)
+{
+    const struct onnx_attr *attr = op_attr(op, name);
+    struct onnx_value in = {.kind = ONNX_VALUE}, *args = &in, out = {0};
+    struct bell_tensor *y;
+
+    if (!attr)
+        return BELL_OK;
+    if (!attr->g || attr->g->n_inputs != 1 || attr->g->n_outputs != 1)
+        return bell_fail(BELL_E_IO, "%s must have one input and one output",
+                         name);
+    in.t = *x;
+    BELL_TRY(onnx_run_inner(op, attr->g, &args, 1, &out, 1));
+    y = onnx_tensor_in(op->run, op->ctx, &out);
+    if (bell_is_error(y) || bell_ndim(y) != bell_ndim(*x) ||
+        memcmp(op_dims(y), op_dims(*x), bell_ndim(y) * sizeof(int64_t)) != 0)
+        return bell_fail(BELL_BAD_SHAPE,
+                         "%s must give a tensor of its input's shape", name);
+    *x = op_to(y, bell_dtype_of(*x));
+    return BELL_OK;
+}
+
+bell_status
+onnx_op_flex_attention(struct onnx_op *op)
+{
+    struct bell_tensor *q = op_in(op, 0), *k = op_in(op, 1), *v = op_in(op, 2);
+    uint32_t type = (uint32_t)op_int(op, "softmax_precision", 0);
+    enum bell_dtype dtype, inner = onnx_dtype(type);
+    int64_t heads;
+    struct bell_tensor *x;
+    double scale;
+
+    if (bell_is_error(q) || bell_is_error(k) || bell_is_error(v) ||
+        bell_ndim(q) != 4 || bell_ndim(k) != 4 || bell_ndim(v) != 4)
+        return bell_fail(BELL_BAD_SHAPE, "Q, K and V must have 4 axes");
+    heads = op_dim(q, 1);
+    if (op_is_size(heads) || op_is_size(op_dim(q, 3)) ||
+        op_is_size(op_dim(k, 1)))
+        return op_unsupported("heads, or their size, are a symbol's");
+    if (op_dim(k, 1) < 1 || heads % op_dim(k, 1) ||
+        op_dim(v, 1) != op_dim(k, 1))
+        return bell_fail(BELL_BAD_SHAPE,
+                         "K has %lld heads and Q %lld; expected a multiple of "
+                         "K's, and V's as K's",
+                         (long long)op_dim(k, 1), (long long)heads);
+    dtype = bell_dtype_of(v);
+    if (inner == BELL_DEFAULT)
+        inner = bell_dtype_of(q) == BELL_FLOAT64 ? BELL_FLOAT64 : BELL_FLOAT32;
+    scale = sqrt(op_float(op, "scale", 1 / sqrt((double)op_dim(q, 3))));
+    x = bell_matmul(bell_mul_scalar(q, scale),
+                    bell_t(bell_mul_scalar(repeat_heads(k, heads), scale)));
+    x = op_to(x, inner);
+    BELL_TRY(run_modifier(op, "score_mod", &x));
+    x = bell_softmax(x, -1);
+    BELL_TRY(run_modifier(op, "prob_mod", &x));
+    x = bell_matmul(x, op_to(repeat_heads(v, heads), inner));
+    op_out(op, 0, op_to(x, dtype));
+    return BELL_OK;
+}
+
+/* ---- LinearAttention ---- */
+
+#define MAX_TOKENS 4096
+
+/* Step t of x[batch, heads, length, n], as [batch, heads, n, 1]. */
+static struct bell_tensor *
+step_of(struct bell_tensor *x, int64_t t)
+{
+    return x ? bell_unsqueeze(bell_select(x, 2, t), 3) : NULL;
+}
+
+/* The state after a token: S = e^g S + k (x) b (v - (e^g S)^T k), where what
+ * the rule does not have is left out. */
+static struct bell_tensor *
+next_state(struct bell_tensor *state, struct bell_tensor *k,
+           struct bell_tensor *v, struct bell_tensor *g, struct bell_tensor *b)
+{
+    if (g)
+        state = bell_mul(state, bell_exp(g));
+    if (b)
+        v = bell_mul(b, bell_sub(v, bell_matmul(bell_t(state), k)));
+    return bell_add(state, bell_mul(k, bell_t(v)));
+}
+
+/* An input of heads, 3 axes, with 4 in the dtype of the sums; NULL: absent. */
+static struct bell_tensor *
+heads_in(struct onnx_op *op, uint32_t i, int64_t heads, enum bell_dtype inner)
+{
+    struct bell_tensor *x = op_in_or_null(op, i);
+
+    return x ? op_make_heads(op_to(x, inner), heads) : NULL;
+}
+
+bell_status
+onnx_op_linear_attention(struct onnx_op *op)
+{
+    struct bell_tensor *x = op_in(op, 0), *past = op_in_or_null(op, 3);
+    struct bell_tensor *q, *k, *v, *g, *b, *state, *y, **steps;
+    const char *rule = op_str(op, "update_rule", "gated_delta");
+    int64_t heads = op_int(op, "q_num_heads", 0), length, t;
+    int64_t own = op_int(op, "kv_num_heads", 0);
+    bool gated = strncmp(rule, "gated", 5) == 0;
+    bool delta = strstr(rule, "delta") != NULL;
+    double scale = op_float(op, "scale", 0);
+    enum bell_dtype inner;
+    uint32_t i;
+
+    if (strcmp(rule, "linear") != 0 && strcmp(rule, "gated") != 0 &&
+        strcmp(rule, "delta") != 0 && strcmp(rule, "gated_delta") != 0)
+        return op_unsupported("update_rule '%.40s'", rule);
+    if (op_has(op, 4) != gated || op_has(op, 5) != delta)
+        return bell_fail(BELL_BAD_MISSING,
+                         "rule '%s' must have %s decay and %s beta", rule,
+                         gated ? "a" : "no", delta ? "a" : "no");
+    if (own < 1 || heads < 1 || heads % own)
+        return bell_fail(BELL_BAD_VALUE,
+                         "q_num_heads is %lld; expected a multiple of "
+                         "kv_num_heads, %lld",
+                         (long long)heads, (long long)own);
+    for (i = 0; i < 3; i++) {
+        struct bell_tensor *in = op_in(op, i);
+        int64_t n = i ? own : heads;
+
+        if (bell_is_error(in) || bell_ndim(in) != 3 || bell_size(in, 2) % n)
+            return bell_fail(BELL_BAD_SHAPE,
+                             "input %u must have 3 axes, the last a multiple "
+                             "of %lld",
+                             i, (long long)n);
+    }
+    inner = bell_dtype_of(x) == BELL_FLOAT64 ? BELL_FLOAT64 : BELL_FLOAT32;
+    q = heads_in(op, 0, heads, inner);
+    k = heads_in(op, 1, own, inner);
+    v = heads_in(op, 2, own, inner);
+    g = heads_in(op, 4, own, inner);
+    b = op_in_or_null(op, 5);
+    if (b && bell_ndim(b) == 3)
+        b = heads_in(op, 5, bell_size(b, 2) == 1 ? 1 : own, inner);
+    length = bell_size(x, 1);
+    if (length < 1 || length > MAX_TOKENS)
+        return op_unsupported("%lld tokens; expected 1 to %d",
+                              (long long)length, MAX_TOKENS);
+    if (scale == 0)
+        scale = 1 / sqrt((double)bell_size(q, 3));
+    state = past ? op_to(past, inner)
+                 : bell_zeros(op->ctx,
+                              BELL_DIMS(bell_size(k, 0), own, bell_size(k, 3),
+                                        bell_size(v, 3)),
+                              inner);
+    steps = op_take(op, (uint64_t)length, sizeof(struct bell_tensor *));
+    if (!steps)
+        return onnx_no_memory();
+    for (t = 0; t < length; t++) {
+        state = next_state(state, step_of(k, t), step_of(v, t), step_of(g, t),
+                           step_of(b, t));
+        y = bell_matmul(bell_t(repeat_heads(state, heads)), step_of(q, t));
+        steps[t] = bell_select(y, 3, 0); /* [batch, heads, size] */
+    }
+    y = bell_stack(steps, (uint32_t)length, 1);
+    y = bell_mul_scalar(bell_flatten(y, 2, 3), scale);
+    op_out(op, 0, op_to(y, bell_dtype_of(x)));
+    op_out(op, 1, op_to(state, bell_dtype_of(past ? past : x)));
+    return BELL_OK;
+}

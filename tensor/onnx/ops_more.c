@@ -143,22 +143,60 @@ onnx_op_mel_weights(struct onnx_op *op)
     return BELL_OK;
 }
 
-/* Unique, not by axis: the order of first occurrence where not sorted. */
+/* A number for each slice of x along an axis, of the order that slices have by
+ * their elements, first to last; equal for equal ones. Pairs of columns become
+ * one column of numbers until one is left. */
+static struct bell_tensor *
+number_slices(struct onnx_op *op, struct bell_tensor *x, int64_t axis)
+{
+    struct bell_tensor *values, *codes;
+    int64_t n, columns, most;
+
+    x = bell_movedim(x, (int)axis, 0);
+    n = bell_size(x, 0);
+    x = bell_reshape(x, BELL_DIMS(n, -1));
+    for (;;) {
+        bell_unique(x, &values, &codes, NULL);
+        if (bell_is_error(codes))
+            return codes;
+        columns = bell_size(codes, 1);
+        most = bell_size(values, 0);
+        if (columns == 1)
+            return bell_reshape(codes, BELL_DIMS(-1));
+        codes = bell_pad(codes, BELL_DIMS(0, columns % 2), 0);
+        codes = bell_reshape(codes, BELL_DIMS(n, (columns + 1) / 2, 2));
+        x = bell_add(
+            bell_mul(bell_select(codes, 2, 0),
+                     bell_full_int(op->ctx, BELL_NO_DIMS, most, BELL_INT64)),
+            bell_select(codes, 2, 1));
+    }
+}
+
+/* In the order of first occurrence where not sorted. */
 bell_status
 onnx_op_unique(struct onnx_op *op)
 {
     struct bell_tensor *x = op_in(op, 0), *values, *inverse, *counts, *first;
-    bool sorted = op_int(op, "sorted", 1);
-    struct bell_tensor *order, *rank, *places;
-    int64_t n;
+    bool sorted = op_int(op, "sorted", 1),
+         by_axis = op_attr(op, "axis") != NULL;
+    struct bell_tensor *order, *rank, *places, *from;
+    int64_t n, axis = op_axis(op_int(op, "axis", 0), bell_ndim(x));
 
-    if (op_attr(op, "axis"))
-        return op_unsupported("by an axis");
     if (op->ctx == op->run->host)
         return op_unsupported("of a constant");
-    x = bell_reshape(x, BELL_DIMS(-1));
-    n = bell_size(x, 0);
-    bell_unique(x, &values, &inverse, &counts);
+    if (by_axis) {
+        if (axis < 0 || axis >= (int64_t)bell_ndim(x) || bell_numel(x) < 1)
+            return op_unsupported("by axis %lld of %u axes, %lld elements; "
+                                  "expected one of them, of elements",
+                                  (long long)axis, bell_ndim(x),
+                                  (long long)bell_numel(x));
+        from = number_slices(op, x, axis);
+    } else {
+        axis = 0;
+        x = from = bell_reshape(x, BELL_DIMS(-1));
+    }
+    n = bell_size(from, 0);
+    bell_unique(from, &values, &inverse, &counts);
     inverse = bell_reshape(inverse, BELL_DIMS(-1));
     /* where each value is first */
     first = bell_scatter_reduce(
@@ -171,12 +209,11 @@ onnx_op_unique(struct onnx_op *op)
             bell_arange_int(op->ctx, 0, bell_size(values, 0), 1, BELL_INT64);
         rank = bell_scatter(bell_zeros_like(order, BELL_DEFAULT), 0, order,
                             places);
-        values = bell_index_select(values, 0, order);
         counts = bell_index_select(counts, 0, order);
         first = bell_index_select(first, 0, order);
         inverse = bell_index_select(rank, 0, inverse);
     }
-    op_out(op, 0, values);
+    op_out(op, 0, bell_index_select(x, (int)axis, first));
     op_out(op, 1, first);
     op_out(op, 2, inverse);
     op_out(op, 3, counts);

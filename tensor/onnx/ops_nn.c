@@ -930,25 +930,3 @@ onnx_op_affine_grid(struct onnx_op *op)
     op_out(op, 0, bell_reshape(grid, shape, n + 2));
     return BELL_OK;
 }
-
-bell_status
-onnx_op_roi_align(struct onnx_op *op)
-{
-    struct bell_tensor *x = op_in(op, 0), *rois = op_in(op, 1), *batch, *boxes;
-    int64_t sizes[2] = {op_int(op, "output_height", 1),
-                        op_int(op, "output_width", 1)};
-    const char *mode = op_str(op, "mode", "avg");
-    bool aligned =
-        op->opset >= 16 &&
-        strcmp(op_str(op, "coordinate_transformation_mode", "half_pixel"),
-               "half_pixel") == 0;
-
-    if (strcmp(mode, "avg") != 0)
-        return op_unsupported("mode '%.40s'", mode);
-    batch = bell_unsqueeze(bell_cast(op_in(op, 2), bell_dtype_of(rois)), 1);
-    boxes = bell_cat(BELL_TENSORS(batch, rois), 1);
-    op_out(op, 0,
-           bell_roi_align(x, boxes, sizes, op_float(op, "spatial_scale", 1),
-                          op_int(op, "sampling_ratio", 0), aligned));
-    return BELL_OK;
-}

@@ -148,6 +148,10 @@ const struct onnx_row onnx_rows[] = {
     {"", "CumSum", 1, 2, 2, 0,
      "exclusive:i reverse:i",
      NULL, onnx_op_cumulate},
+    {"", "DeformConv", 19, 3, 5, 0,
+     "dilations:I group:i kernel_shape:I offset_group:i pads:I "
+     "strides:I",
+     NULL, onnx_op_deform_conv},
     {"", "DepthToSpace", 1, 1, 1, 0,
      "blocksize:i mode:s",
      NULL, onnx_op_depth_to_space},
@@ -278,6 +282,10 @@ const struct onnx_row onnx_rows[] = {
     {"", "LessOrEqual", 1, 2, 2, 0,
      "",
      "le", NULL},
+    {"", "LinearAttention", 27, 3, 6, 0,
+     "chunk_size:i kv_num_heads:i q_num_heads:i scale:f "
+     "update_rule:s",
+     NULL, onnx_op_linear_attention},
     {"", "Log", 1, 1, 1, ONNX_LIKE0,
      "consumed_inputs:I",
      "log", NULL},
@@ -612,6 +620,9 @@ const struct onnx_row onnx_rows[] = {
     {"", "Xor", 7, 2, 2, 0,
      "",
      "logical_xor", NULL},
+    {"ai.onnx.preview", "FlexAttention", 1, 3, 3, ONNX_NO_FOLD,
+     "prob_mod:g scale:f score_mod:g softmax_precision:i",
+     NULL, onnx_op_flex_attention},
     {MICROSOFT, "Attention", 1, 2, 7, 0,
      "do_rotary:i mask_filter_value:f num_heads:i "
      "past_present_share_buffer:i qkv_hidden_sizes:I "

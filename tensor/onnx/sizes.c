@@ -116,6 +116,7 @@ static onnx_fn *const takers[] = {
     onnx_op_einsum,
     onnx_op_expand,
     onnx_op_flatten,
+    onnx_op_flex_attention,
     onnx_op_fused_conv,
     onnx_op_fused_matmul,
     onnx_op_gather,

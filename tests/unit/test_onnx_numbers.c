@@ -1,5 +1,6 @@
-/* Operators of com.microsoft on numbers that were worked out by hand. ONNX
- * Runtime judges them over shapes and attributes: onnx_peer.py.
+/* Operators on numbers that were worked out by hand: those of com.microsoft,
+ * which ONNX Runtime judges over shapes and attributes (onnx_peer.py), and of
+ * other domains those that onnx_cases has few tests of.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,8 +29,11 @@ struct value {
 
 struct op_case {
     const char *op;
-    const char *attrs; /* "name=number", of floats "name:number" */
+    /* "name=number", of floats "name:number", of words "name'word" */
+    const char *attrs;
     struct value in[MAX_IN], out;
+    const char *domain; /* NULL: com.microsoft */
+    uint32_t output;    /* which is `out`; those before it are made, too */
 };
 
 #define ONE(kind, number)                                                      \
@@ -150,6 +154,71 @@ static const struct op_case cases[] = {
      "alpha:2 beta:0.5",
      {{'f', 2, {1, 2}, {1, 2}}, {'f', 2, {2, 1}, {3, 4}}, {'f', 1, {1}, {6}}},
      {'f', 2, {1, 1}, {25}}},
+    /* S = 0.5 3 = 1.5, then 1.5 + 0.5 (5 - 1.5) = 3.25; twice that is read */
+    {"LinearAttention",
+     "update_rule'delta scale:2 q_num_heads=1 kv_num_heads=1",
+     {{'f', 3, {1, 2, 1}, {1, 1}},
+      {'f', 3, {1, 2, 1}, {1, 1}},
+      {'f', 3, {1, 2, 1}, {3, 5}},
+      {'-'},
+      {'-'},
+      {'f', 3, {1, 2, 1}, {0.5, 0.5}}},
+     {'f', 3, {1, 2, 1}, {3, 6.5}},
+     ""},
+    /* of a state 4: e^0 4 + 1 3 = 7; two heads read it */
+    {"LinearAttention",
+     "update_rule'gated scale:1 q_num_heads=2 kv_num_heads=1",
+     {{'f', 3, {1, 1, 2}, {1, -1}},
+      {'f', 3, {1, 1, 1}, {1}},
+      {'f', 3, {1, 1, 1}, {3}},
+      {'f', 4, {1, 1, 1, 1}, {4}},
+      {'f', 3, {1, 1, 1}, {0}}},
+     {'f', 3, {1, 1, 2}, {7, -7}},
+     ""},
+    /* equal scores: the mean of each head's values */
+    {"FlexAttention",
+     "",
+     {{'f', 4, {1, 1, 1, 1}, {0}},
+      {'f', 4, {1, 1, 2, 1}, {7, 9}},
+      {'f', 4, {1, 1, 2, 1}, {3, 6}}},
+     {'f', 4, {1, 1, 1, 1}, {4.5}},
+     "ai.onnx.preview"},
+    /* at 0.5, 0.75 and 2.5, where half is outside: 1.5, 1.75 and 2, by 10 */
+    {"DeformConv",
+     "",
+     {{'f', 4, {1, 1, 1, 3}, {1, 2, 4}},
+      {'f', 4, {1, 1, 1, 1}, {10}},
+      {'f', 4, {1, 2, 1, 3}, {0, 0, 0, 0.5, -0.25, 0.5}},
+      {'f', 1, {1}, {1}},
+      {'f', 4, {1, 1, 1, 3}, {1, 2, 1}}},
+     {'f', 4, {1, 1, 1, 3}, {16, 36, 21}},
+     ""},
+    /* one point between four: the greatest quarter */
+    {"RoiAlign",
+     "mode'max sampling_ratio=1",
+     {{'f', 4, {1, 1, 2, 2}, {1, 2, 3, 4}},
+      {'f', 2, {1, 4}, {0, 0, 2, 2}},
+      {'l', 1, {1}, {0}}},
+     {'f', 4, {1, 1, 1, 1}, {1}},
+     ""},
+    /* columns (2, 0), (1, 5), (2, 0), (1, 3) */
+    {"Unique",
+     "axis=1",
+     {{'i', 2, {2, 4}, {2, 1, 2, 1, 0, 5, 0, 3}}},
+     {'i', 2, {2, 3}, {1, 1, 2, 3, 5, 0}},
+     ""},
+    {"Unique",
+     "axis=-1 sorted=0",
+     {{'i', 2, {2, 4}, {2, 1, 2, 1, 0, 5, 0, 3}}},
+     {'l', 1, {4}, {0, 1, 0, 2}},
+     "",
+     2},
+    {"Unique",
+     "axis=0",
+     {{'f', 3, {3, 1, 2}, {1, 2, 0, 9, 1, 2}}},
+     {'l', 1, {2}, {1, 2}},
+     "",
+     3},
 };
 
 static char folder[] = "/tmp/bell-onnx-ms-XXXXXX";
@@ -204,16 +273,33 @@ put_weight(struct msg *graph, const char *name, const struct value *v)
 }
 
 static void
+put_attr_word(struct msg *node, const char *name, const char *word, size_t n)
+{
+    struct msg attr = {.n = 0};
+
+    put_text(&attr, 1, name);
+    put_bytes(&attr, 4, word, n);
+    put_int(&attr, 20, 3);
+    put_msg(node, 5, &attr);
+}
+
+static void
 put_attrs(struct msg *node, const char *text)
 {
     while (*text) {
-        size_t n = strcspn(text, "=:");
+        size_t n = strcspn(text, "=:'"), length;
         char name[32] = "", *end;
 
         memcpy(name, text, n);
         if (text[n] == '=')
             put_attr_int(node, name, strtol(text + n + 1, &end, 10));
-        else
+        else if (text[n] == '\'') {
+            length = strcspn(text + n + 1, " ");
+            put_attr_word(node, name, text + n + 1, length);
+            text += n + 1 + length;
+            text += strspn(text, " ");
+            continue;
+        } else
             put_attr_float(node, name, strtof(text + n + 1, &end));
         text = end + strspn(end, " ");
     }
@@ -224,6 +310,7 @@ write_model(const struct op_case *c)
 {
     struct msg graph = {.n = 0}, model = {.n = 0}, opset = {.n = 0}, info;
     struct msg node = {.n = 0};
+    const char *domain = c->domain ? c->domain : "com.microsoft";
     char name[4] = "x0";
     FILE *file;
     uint32_t i;
@@ -236,16 +323,21 @@ write_model(const struct op_case *c)
         if (i + 1 == MAX_IN || !c->in[i + 1].kind)
             break;
     }
+    for (i = 0; i < c->output; i++) {
+        name[0] = 'z';
+        name[1] = (char)('0' + i);
+        put_text(&node, 2, name);
+    }
     put_text(&node, 2, "y");
     put_text(&node, 4, c->op);
-    put_text(&node, 7, "com.microsoft");
+    put_text(&node, 7, domain);
     put_attrs(&node, c->attrs);
     put_msg(&graph, 1, &node);
     info = (struct msg){.n = 0};
     put_text(&info, 1, "y");
     put_msg(&graph, 12, &info);
-    put_text(&opset, 1, "com.microsoft");
-    put_int(&opset, 2, 1);
+    put_text(&opset, 1, domain);
+    put_int(&opset, 2, *domain ? 1 : 27);
     put_int(&model, 1, 8);
     put_msg(&model, 7, &graph);
     put_msg(&model, 8, &opset);
