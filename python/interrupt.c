@@ -15,7 +15,7 @@ static int
 ask(void *user)
 {
     PyGILState_STATE state = PyGILState_Ensure();
-    int ends = raised[0] != NULL;
+    int ends = raised[0] && raised_by == PyThread_get_thread_ident();
 
     (void)user;
     if (PyErr_CheckSignals() < 0) {
