@@ -14,4 +14,5 @@ def main() -> None:
     os.execv(tool, ['doorbell', *sys.argv[1:]])
 
 
-main()
+if __name__ == '__main__':
+    main()
