@@ -74,7 +74,7 @@ destroy_ended(struct hq_device *d, const struct hq_ended *ended)
         break;
     case HQ_QUEUE:
         line = ended->handle;
-        if (!is_line_idle(line))
+        if (line->n_waits || !is_line_idle(line))
             return false;
         hcq_cs_discard(line->orphan);
         hcq_queue_destroy(line->queue);
@@ -114,10 +114,13 @@ hq_drain(struct hq_device *d)
     d->n_old = 0;
     for (i = 0; i < n; i++) {
         if (destroy_ended(d, &batch[i]))
-            Py_XDECREF(batch[i].keep);
-        else
-            hq_end_later(d, batch[i].kind, batch[i].handle, batch[i].keep);
+            continue;
+        hq_end_later(d, batch[i].kind, batch[i].handle, batch[i].keep);
+        batch[i].keep = NULL;
     }
+    /* last, as what goes may call, and close the device */
+    for (i = 0; i < n; i++)
+        Py_XDECREF(batch[i].keep);
     free(batch);
 }
 
@@ -301,6 +304,16 @@ dealloc_device(PyObject *self)
     Py_DECREF(type);
 }
 
+static bool
+has_busy_line(const struct hq_device *d)
+{
+    const struct hq_line *line = d->lines;
+
+    while (line && !line->busy)
+        line = line->next;
+    return line != NULL;
+}
+
 static PyObject *
 close_open_device(PyObject *self, PyObject *unused)
 {
@@ -309,9 +322,12 @@ close_open_device(PyObject *self, PyObject *unused)
     (void)unused;
     if (!d->dev)
         Py_RETURN_NONE;
-    if (d->n_calls || d->n_waits)
+    if (d->n_calls || d->n_waits || has_busy_line(d))
         return hq_wrong_state("close: another thread is in a call of the "
                               "device");
+    if (d->n_steps)
+        return hq_wrong_state("close: the device is stepped through: close "
+                              "the Step first");
     if (d->n_exports) {
         PyErr_Format(PyExc_BufferError,
                      "close: %u views of the device's buffers are in use",
@@ -354,8 +370,13 @@ synchronize(PyObject *self, PyObject *args, PyObject *named)
         hq_timeout(seconds, &timeout_ns) < 0 || hq_enter(d) < 0)
         return NULL;
     for (line = d->lines; line; line = line->next) {
-        if (hq_wait(d, hcq_queue_timeline(line->queue), line->submitted,
-                    timeout_ns) < 0)
+        int done;
+
+        line->n_waits++; /* nobody else may have the queue */
+        done = hq_wait(d, hcq_queue_timeline(line->queue), line->submitted,
+                       timeout_ns);
+        line->n_waits--;
+        if (done < 0)
             return NULL;
     }
     Py_RETURN_NONE;

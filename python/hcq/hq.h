@@ -44,7 +44,9 @@ struct hq_line {
     PyThread_type_lock lock; /* held while busy */
     uint64_t submitted;      /* value of its timeline */
     uint64_t mark;           /* when what is old was marked */
-    bool busy, is_open;      /* a fresh stream is being built */
+    unsigned long owner;     /* the thread that has it, while busy */
+    uint32_t n_waits;        /* of Device.synchronize, for it */
+    bool busy;
 };
 
 struct hq_device {
@@ -53,6 +55,7 @@ struct hq_device {
     struct hq_ended *ended; /* the first n_old were marked */
     size_t n_ended, n_old, cap_ended;
     uint32_t n_calls, n_waits; /* without the interpreter's lock */
+    uint32_t n_steps;          /* 1: somebody steps through its card */
     uint32_t n_exports;        /* views of its buffers */
 };
 
@@ -60,7 +63,7 @@ struct hq_buffer {
     PyObject_HEAD struct hq_device *device;
     struct hcq_buffer *buf; /* NULL: closed */
     PyObject *keep;         /* whose memory it is, or NULL */
-    uint32_t n_exports;
+    uint32_t n_exports;     /* views, and copies on their way */
 };
 
 struct hq_program {

@@ -66,7 +66,7 @@ close_buffer(PyObject *self, PyObject *unused)
         Py_RETURN_NONE;
     if (b->n_exports) {
         PyErr_Format(PyExc_BufferError,
-                     "close: %u views of the buffer are in use",
+                     "close: %u views or copies of the buffer are in use",
                      (unsigned)b->n_exports);
         return NULL;
     }
@@ -102,10 +102,12 @@ move_bytes(struct hq_buffer *b, bool writes, uint64_t offset, void *data,
     if (n < LARGE_BYTES)
         return writes ? hcq_buffer_write(b->buf, offset, data, n)
                       : hcq_buffer_read(b->buf, offset, data, n);
+    b->n_exports++; /* it is not closed meanwhile */
     call = hq_begin_call(b->device, false);
     status = writes ? hcq_buffer_write(b->buf, offset, data, n)
                     : hcq_buffer_read(b->buf, offset, data, n);
     hq_end_call(&call);
+    b->n_exports--;
     return status;
 }
 
@@ -121,7 +123,7 @@ read_buffer(PyObject *self, PyObject *args, PyObject *named)
                                      &offset) ||
         enter_buffer(b) < 0)
         return NULL;
-    if (n == -1)
+    if (n == -1 && offset >= 0)
         n = (long long)b->buf->size_bytes - offset;
     if (check_range(b, "read", offset, n) < 0)
         return NULL;
@@ -166,7 +168,7 @@ wrote(PyObject *self, PyObject *args, PyObject *named)
                                      &offset) ||
         enter_buffer(b) < 0)
         return NULL;
-    if (n == -1)
+    if (n == -1 && offset >= 0)
         n = (long long)b->buf->size_bytes - offset;
     if (check_range(b, "wrote", offset, n) < 0 ||
         hq_check(b->device,

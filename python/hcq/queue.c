@@ -23,11 +23,18 @@ hq_queue_enter(struct hq_queue *q)
 int
 hq_queue_take(struct hq_queue *q)
 {
+    unsigned long self = PyThread_get_thread_ident();
+
     while (hq_queue_enter(q) == 0) {
         if (!q->line->busy) {
             PyThread_acquire_lock(q->line->lock, WAIT_LOCK);
             q->line->busy = true;
+            q->line->owner = self;
             return 0;
+        }
+        if (q->line->owner == self) { /* a handler, or a finalizer */
+            hq_wrong_state("this thread is in a call of the queue already");
+            return -1;
         }
         q->device->n_waits++; /* which keeps the line */
         Py_BEGIN_ALLOW_THREADS;
@@ -542,6 +549,25 @@ add_words(PyObject *self, PyObject *args, PyObject *named)
     return Py_NewRef(self);
 }
 
+/* What an argument of a packet is, or has, that addresses are of. */
+static int
+keep_all(struct hq_commands *c, PyObject *value)
+{
+    Py_ssize_t i;
+
+    if (!PyList_Check(value) && !PyTuple_Check(value))
+        return PyUnicode_Check(value) ? 0 : keep(c, value);
+    for (i = 0; i < PySequence_Size(value); i++) {
+        PyObject *item = PySequence_GetItem(value, i);
+        int done = !item ? -1 : PyUnicode_Check(item) ? 0 : keep(c, item);
+
+        Py_XDECREF(item);
+        if (done < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static PyObject *
 add_packet(PyObject *self, PyObject *args, PyObject *named)
 {
@@ -553,13 +579,11 @@ add_packet(PyObject *self, PyObject *args, PyObject *named)
 
     if (!words)
         return NULL;
-    while (named && PyDict_Next(named, &at, &key, &value)) {
-        if (Py_TYPE(value) == hq.buffer && keep(c, value) < 0) {
-            Py_DECREF(words);
-            return NULL;
-        }
-    }
-    done = put_words(c, words, false);
+    done = keep_all(c, args);
+    while (done == 0 && named && PyDict_Next(named, &at, &key, &value))
+        done = keep_all(c, value);
+    if (done == 0)
+        done = put_words(c, words, false);
     Py_DECREF(words);
     return done < 0 ? NULL : Py_NewRef(self);
 }

@@ -49,6 +49,10 @@ static struct {
         .card = PTHREAD_COND_INITIALIZER,
         .user = PTHREAD_COND_INITIALIZER};
 
+/* A call asks the card: `at.bytes` and `at.registers` are its own. Guarded by
+ * the interpreter's lock. */
+static bool asks;
+
 struct hq_step {
     PyObject_HEAD struct hq_device *device; /* NULL: closed */
 };
@@ -180,6 +184,7 @@ new_step(PyTypeObject *type, PyObject *args, PyObject *named)
         return NULL;
     }
     made->device = (struct hq_device *)Py_NewRef(device);
+    d->n_steps++;
     hcq_device_wait_forever(d->dev);
     sim_step_begin(come_to, NULL, bits);
     return (PyObject *)made;
@@ -201,6 +206,7 @@ end_step(struct hq_step *s)
     Py_BEGIN_ALLOW_THREADS;
     sim_step_end();
     Py_END_ALLOW_THREADS;
+    d->n_steps--;
     free(at.bytes);
     free(at.registers);
     at.bytes = NULL;
@@ -215,11 +221,25 @@ dealloc_step(PyObject *self)
     hq_free(self);
 }
 
+static int
+step_is_on(struct hq_step *s)
+{
+    if (s->device && !asks)
+        return 0;
+    hq_wrong_state(s->device ? "another thread asks the card"
+                             : "stepping was ended");
+    return -1;
+}
+
 static PyObject *
 close_step(PyObject *self, PyObject *args)
 {
+    struct hq_step *s = (struct hq_step *)self;
+
     (void)args;
-    end_step((struct hq_step *)self);
+    if (s->device && step_is_on(s) < 0)
+        return NULL;
+    end_step(s);
     Py_RETURN_NONE;
 }
 
@@ -228,15 +248,6 @@ enter_step(PyObject *self, PyObject *unused)
 {
     (void)unused;
     return Py_NewRef(self);
-}
-
-static int
-step_is_on(struct hq_step *s)
-{
-    if (s->device)
-        return 0;
-    hq_wrong_state("stepping was ended");
-    return -1;
 }
 
 static PyObject *
@@ -351,6 +362,7 @@ ask_card(enum request request)
 {
     bool done = false;
 
+    asks = true;
     Py_BEGIN_ALLOW_THREADS;
     pthread_mutex_lock(&at.lock);
     if (at.is_held && !at.goes_on) {
@@ -362,6 +374,7 @@ ask_card(enum request request)
     }
     pthread_mutex_unlock(&at.lock);
     Py_END_ALLOW_THREADS;
+    asks = false;
     if (done)
         return 0;
     hq_wrong_state("no card is held: run to something first");

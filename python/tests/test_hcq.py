@@ -324,6 +324,19 @@ class Words(unittest.TestCase):
             dev.queue().pack('NOP')
 
 
+    def test_keeps(self):
+        """Buffers and signals whose addresses a packet has are kept."""
+        with hcq.Device('AMD@sim:gfx1100') as dev:
+            q, s, x = dev.queue(), dev.signal(), dev.buffer(8)
+            before = sys.getrefcount(s), sys.getrefcount(x)
+            cs = q.begin()
+            cs.packet('WRITE_DATA', 7, DST_SEL='MEMORY', ADDRESS=s)
+            cs.packet('WRITE_DATA', 7, DST_SEL='MEMORY', ADDRESS=x)
+            self.assertEqual((sys.getrefcount(s), sys.getrefcount(x)),
+                             (before[0] + 1, before[1] + 1))
+            cs.discard()
+
+
 class Faults(unittest.TestCase):
     def test_typed(self):
         with hcq.Device('NV@sim:sm_90') as dev:
@@ -439,6 +452,19 @@ class Steps(unittest.TestCase):
             hcq.Step(dev).close()
 
 
+    def test_close_meanwhile(self):
+        with hcq.Device('AMD@sim:gfx1100') as dev:
+            q, x = dev.queue(), dev.buffer(8)
+            with hcq.Step(dev) as step:
+                with q.begin() as cs:
+                    cs.write(x, 5)
+                self.assertEqual(step.next().kind, 'packet')
+                with self.assertRaisesRegex(errors.StateError, 'stepped'):
+                    dev.close()
+            q.wait(timeout=20)
+            self.assertEqual(x.read()[0], 5)
+
+
 class Recordings(unittest.TestCase):
     def run_on(self, dev, value):
         with dev:
@@ -484,6 +510,9 @@ class Misuse(unittest.TestCase):
     def test_views(self):
         dev = hcq.Device('CPU')
         x = dev.buffer(8, host_visible=True)
+        for call in (x.read, x.wrote):
+            with self.assertRaises(errors.IndexError):
+                call(offset=-2**63)
         view = memoryview(x)
         for close in (x.close, dev.close):
             with self.assertRaises(BufferError):
@@ -674,6 +703,47 @@ class Threads(unittest.TestCase):
                 t.join()
             self.assertEqual(wrong, [])
 
+    def test_synchronize(self):
+        """Queues are dropped while others wait for all of them."""
+        with hcq.Device('CPU') as dev:
+            x, stop = dev.buffer(1 << 18), []
+
+            def work():
+                while not stop:
+                    dev.synchronize(timeout=20)
+
+            threads = [threading.Thread(target=work) for _ in range(2)]
+            for t in threads:
+                t.start()
+            try:
+                for _ in range(500):
+                    try:
+                        q = dev.queue()
+                    except errors.UnsupportedError:  # many are not done yet
+                        continue
+                    with q.begin() as cs:
+                        cs.fill(x, 1, 1 << 18).fill(x, 2, 1 << 18)
+                    del q
+            finally:
+                stop.append(1)
+                for t in threads:
+                    t.join()
+
+    def test_close_while_read(self):
+        """A buffer is not closed while another thread reads it."""
+        with hcq.Device('CPU') as dev:
+            for _ in range(10):
+                x = dev.buffer(32 << 20)
+                t = threading.Thread(target=x.read)
+                t.start()
+                time.sleep(0.002)
+                try:
+                    x.close()
+                except BufferError:
+                    pass
+                dev.memory_trim()
+                t.join()
+
     def test_close_meanwhile(self):
         dev = hcq.Device('CPU')
         s = dev.signal()
@@ -771,6 +841,26 @@ class Interrupts(unittest.TestCase):
                     s.wait(1, timeout=0.01)
         finally:
             signal.signal(signal.SIGUSR1, before)
+
+
+    def test_same_queue(self):
+        """A handler cannot enter a call of its own thread's queue."""
+        with hcq.Device('CPU') as dev:
+            q, s, x = dev.queue(), dev.signal(), dev.buffer(8)
+            with q.begin() as cs:
+                cs.wait(s, 1)
+            g = hcq.Graph([q])
+            g.fill(hcq.writes(x), 5, 8).end()
+            g.submit()
+            before = signal.signal(signal.SIGALRM, lambda *_: q.begin())
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.2)
+                with self.assertRaisesRegex(errors.StateError, 'already'):
+                    g.wait(timeout=20)
+            finally:
+                signal.signal(signal.SIGALRM, before)
+                s.value = 1
+            g.wait(timeout=20)
 
 
 class Selftest(unittest.TestCase):
