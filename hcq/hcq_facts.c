@@ -122,6 +122,12 @@ hcq_queue_has_words(const struct hcq_queue *queue)
     return queue->words != HCQ_WORDS_NONE;
 }
 
+uint64_t
+hcq_queue_submitted(const struct hcq_queue *queue)
+{
+    return queue->n_submitted;
+}
+
 /* ---- gauges -------------------------------------------------------------- */
 
 struct hcq_gauge {

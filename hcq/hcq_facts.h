@@ -72,6 +72,10 @@ void hcq_device_wait_forever(struct hcq_device *dev);
 /* Whether the queue takes words of the card's own (hcq_cs_words). */
 bool hcq_queue_has_words(const struct hcq_queue *queue);
 
+/* The timeline's value when all is done that was submitted to the queue, parts
+ * of graphs, too. By the queue's thread. */
+uint64_t hcq_queue_submitted(const struct hcq_queue *queue);
+
 /* A command of a stream, as text. Valid during the call that tells it. */
 struct hcq_command {
     uint32_t offset_bytes; /* in the stream */

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hcq/hcq_facts.h"
+
 struct hq_graph {
     PyObject_HEAD PyObject *queues; /* tuple */
     struct hcq_graph *graph;
@@ -444,6 +446,7 @@ submit_graph(PyObject *self, PyObject *unused)
     struct hq_call call;
     uint64_t value = 0;
     bell_status status;
+    Py_ssize_t i;
 
     (void)unused;
     if (take_graph(g, true) < 0)
@@ -451,8 +454,11 @@ submit_graph(PyObject *self, PyObject *unused)
     call = hq_begin_call(first->device, false);
     status = hcq_graph_submit(g->graph, &value);
     hq_end_call(&call);
-    if (status == BELL_OK)
-        first->line->submitted = value;
+    for (i = 0; i < PyTuple_Size(g->queues); i++) { /* those with a part */
+        struct hq_line *line = queue_at(g, i)->line;
+
+        line->submitted = hcq_queue_submitted(line->queue);
+    }
     give_queues(g, PyTuple_Size(g->queues));
     if (hq_check(first->device, status) < 0)
         return NULL;

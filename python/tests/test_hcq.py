@@ -399,6 +399,24 @@ class Graphs(unittest.TestCase):
             with self.assertRaises(errors.StateError):
                 g.fill(hcq.writes(x), 1, 256)
 
+    def test_parts(self):
+        """A queue counts its parts of graphs."""
+        with hcq.Device('AMD@sim:gfx1100') as dev:
+            q, c, s, n = dev.queue(), dev.queue('copy'), dev.signal(), 1 << 20
+            x, y, z = dev.buffer(n), dev.buffer(n), dev.buffer(n)
+            g = hcq.Graph([q, c]).fill(hcq.writes(x), 1, n)
+            g.copy(hcq.writes(y), hcq.reads(z), n)
+            g.fill(hcq.writes(z), 2, n).end()
+            self.assertEqual(g.info.n_queues, 2)
+            with c.begin() as cs:
+                cs.wait(s, 1)
+            g.submit()
+            self.assertEqual((c.submitted, c.idle), (2, False))
+            s.value = 1
+            c.wait(timeout=20)
+            self.assertEqual((c.timeline.value, c.idle), (2, True))
+            g.wait(timeout=20)
+
     def test_peers(self):
         with hcq.Device('AMD:0@sim:gfx942*2') as a, \
                 hcq.Device('AMD:1@sim:gfx942*2') as b:
