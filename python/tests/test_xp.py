@@ -124,6 +124,20 @@ class Functions(unittest.TestCase):
     def same(self, made, want):
         self.assertEqual(made.tolist(), want)
 
+    def test_any_int(self):
+        """Diagonals and shifts are ints of any size."""
+        x = xp.asarray([[1, 2, 3], [4, 5, 6]])
+        none = [[0] * 3] * 2
+        for big in (2**31, 2**62, 2**63 - 1, 2**63, 2**70):
+            for k in (big, -big, -big - 1):
+                self.same(xp.eye(2, 3, k=k, dtype=xp.int64), none)
+                self.same(xp.tril(x, k=k), x.tolist() if k > 0 else none)
+                self.same(xp.triu(x, k=k), none if k > 0 else x.tolist())
+                self.same(xp.linalg.diagonal(x, offset=k), [])
+                self.same(xp.roll(x, k), xp.roll(x, k % 6).tolist())
+                self.same(xp.roll(x, k, axis=1),
+                          xp.roll(x, k % 3, axis=1).tolist())
+
     def test_create(self):
         self.same(xp.arange(5, 0, -2), [5, 3, 1])
         self.same(xp.arange(0, 1, 0.25), [0, 0.25, 0.5, 0.75])

@@ -145,12 +145,17 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
         return Array(_c.linspace(start, stop, num + 1, dtype=dtype)[:num])
 
 
+def near(k):
+    """A diagonal's number within int64, beyond every matrix where k is."""
+    return builtins.max(-2**62, builtins.min(k, 2**62))
+
+
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     """1 on a diagonal, else 0."""
     with context_of(device):
         rows = _c.arange(n_rows).unsqueeze(1)
         columns = _c.arange(n_rows if n_cols is None else n_cols)
-        return Array((rows + k == columns).to(dtype or _c.float32))
+        return Array((rows + near(k) == columns).to(dtype or _c.float32))
 
 
 def meshgrid(*arrays, indexing='xy'):
@@ -164,12 +169,12 @@ def meshgrid(*arrays, indexing='xy'):
 
 def tril(x, /, *, k=0):
     """0 above a diagonal of the last two axes."""
-    return Array(_c.tril(x, k))
+    return Array(_c.tril(x, near(k)))
 
 
 def triu(x, /, *, k=0):
     """0 below a diagonal of the last two axes."""
-    return Array(_c.triu(x, k))
+    return Array(_c.triu(x, near(k)))
 
 
 # ---- element types ----

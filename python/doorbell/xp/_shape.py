@@ -122,19 +122,27 @@ def reshape(x, /, shape, *, copy=None):
     return Array(x.reshape(shape))
 
 
+def turn(x, shift, axis):
+    """x rolled by any int: a whole turn leaves it as it is."""
+    size = x.shape[axis]
+    if isinstance(size, int) and size > 0:
+        shift %= size
+    return _c.roll(x, shift, axis)
+
+
 def roll(x, /, shift, *, axis=None):
     """Shifted along axes, wrapping round; None: as if flat."""
     arrays(x)
     if axis is None:
         if isinstance(shift, tuple):
             shift = builtins.sum(shift)
-        return Array(_c.roll(flat(x), shift, 0).reshape(x.shape))
+        return Array(turn(flat(x), shift, 0).reshape(x.shape))
     axes = axis if isinstance(axis, tuple) else (axis,)
     shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
     if len(shifts) != len(axes):
         raise ValueError('roll: as many shifts as axes are expected')
     for s, a in zip(shifts, axes):
-        x = _c.roll(x, s, axis_of(a, x.ndim))
+        x = turn(x, s, axis_of(a, x.ndim))
     return Array(x)
 
 
