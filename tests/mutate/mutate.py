@@ -110,7 +110,7 @@ TESTS = {
         r'static'),
 }
 PATIENCE = 150  # processor seconds of tests for one mutant
-ENV = {  # as in tests/meson.build
+ENV = {  # as in tests/meson.build, but for detect_stack_use_after_return
     'BELL_CACHE': 'off',  # a mutant's kernels are for nobody else
     'CMOCKA_MESSAGE_OUTPUT': 'TAP',
     'ASAN_OPTIONS': 'detect_stack_use_after_return=1:strict_string_checks=1:'

@@ -22,7 +22,7 @@
 #define N_RANDOM 1
 #else
 #define N_SIZES  9
-#define N_RANDOM 8
+#define N_RANDOM 4
 #endif
 
 /* A card, or what there is of the host (all 0). */
