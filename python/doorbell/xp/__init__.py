@@ -6,6 +6,11 @@ not among them.
 >>> xp.sum(xp.linalg.matrix_transpose(x) @ x, axis=0).tolist()
 [24.0, 34.0]
 """
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # without the import
+    from typing import Any
+del TYPE_CHECKING
+
 from doorbell import _c
 from doorbell.xp import _array, _create, _elementwise, _reduce, _shape
 from doorbell.xp._array import Array, result_type
@@ -48,3 +53,8 @@ from doorbell.xp.linalg import matrix_transpose, tensordot, vecdot  # noqa: E402
 
 __all__ = [name for name in globals() if not name.startswith('_')
            and name != 'newaxis'] + ['newaxis']
+
+
+def __getattr__(name: str) -> 'Any':
+    """For type checkers, which do not see the names that _NAMES brings."""
+    raise AttributeError(f"module 'doorbell.xp' has no attribute '{name}'")
